@@ -1,0 +1,1 @@
+"""The gateway: the metered client, attempts and retries, recordings, the embedded model."""

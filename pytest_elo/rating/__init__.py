@@ -1,0 +1,1 @@
+"""Rating: numpy only, arrays in, arrays out."""

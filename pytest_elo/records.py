@@ -1,0 +1,289 @@
+"""The records that travel between rooms and onto disk: attempts, outcomes and comparisons.
+
+Every record is a frozen dataclass with a JSON form (one object a line). Field names that the ledger
+shares with the source articles (``ts, task_id, strategy, model, prompt_tokens, completion_tokens,
+total_tokens, latency_s, finish_reason``) come first and never change.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, Self, get_args
+
+__all__ = [
+    "MODEL_STATUSES",
+    "POLICY_ROLES",
+    "SCHEMA_VERSION",
+    "Answer",
+    "Ask",
+    "Attempt",
+    "Comparison",
+    "Grade",
+    "Message",
+    "Outcome",
+    "Problem",
+    "Reply",
+    "Role",
+    "Sink",
+    "Status",
+    "Tag",
+    "Task",
+]
+
+SCHEMA_VERSION = 1
+
+Role = Literal["generate", "reflect", "vote", "select", "tool", "agent", "overhead", "judge", "ping"]
+POLICY_ROLES: frozenset[str] = frozenset(get_args(Role)) - {"judge", "ping"}
+"""Roles whose tokens are charged to a policy; ``judge`` and ``ping`` are shown apart."""
+
+Status = Literal[
+    "correct",
+    "wrong",
+    "partial",
+    "no_answer",
+    "truncated",
+    "empty",
+    "refused",
+    "filtered",
+    "context_exceeded",
+    "limit_exceeded",
+    "infra_error",
+    "config_error",
+    "unfaithful",
+]
+MODEL_STATUSES: frozenset[str] = frozenset(get_args(Status)) - {"infra_error", "config_error", "unfaithful"}
+"""Statuses that are the model's own doing: they are scored and make comparisons."""
+
+Message = Mapping[str, Any]
+"""One chat message: ``{"role": ..., "content": ...}``."""
+
+
+class _JsonRecord:
+    """``to_json``/``from_json`` for frozen dataclasses: one line, ASCII, fields in declared order."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), separators=(", ", ": "))
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Build a record; unknown keys (a newer schema's) are ignored, missing ones raise ``TypeError``."""
+        known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        return cls(**{key: value for key, value in values.items() if key in known})
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """Who pays for a call: the item under its strategy, and what the call is for."""
+
+    task_id: str
+    item_id: str
+    strategy: str
+    repeat: int = 0
+    role: str = "generate"
+    sample: int = 0
+    condition: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt(_JsonRecord):
+    """One HTTP attempt: one row of the ledger (``runs.jsonl``), unique by (``call_id``, ``attempt``).
+
+    Token fields always hold numbers. Where the gateway did not say, they hold the low end of what is
+    known, ``estimated`` names the method and ``total_tokens_high`` the high end; ``estimated is None``
+    means the gateway reported usage and ``total_tokens_high == total_tokens``.
+    ``completion_tokens`` includes ``reasoning_tokens``; ``prompt_tokens`` includes ``cached_tokens``.
+    ``latency_s`` is seconds from sending the request to the last byte, to the millisecond.
+    """
+
+    ts: str
+    task_id: str
+    strategy: str
+    model: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+    latency_s: float = 0.0
+    finish_reason: str | None = None
+    v: int = SCHEMA_VERSION
+    run_id: str = ""
+    call_id: str
+    attempt: int = 0
+    item_id: str
+    repeat: int = 0
+    sample: int = 0
+    role: str = "generate"
+    kept: bool | None = None
+    status: str = "open"
+    """``open`` (never closed: the process died), ``ok`` or ``error``."""
+    error_kind: str | None = None
+    http_status: int | None = None
+    estimated: str | None = None
+    total_tokens_high: int = 0
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    response_model: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Effective request parameters besides the messages (temperature, max_tokens, seed, ...)."""
+    source: str = "live"
+    """``live``, ``embedded`` or ``replay``."""
+    condition: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome(_JsonRecord):
+    """What a policy achieved on an item in one repeat (one line of ``outcomes.jsonl``).
+
+    ``scores`` holds further gradings of the same reply (``{"strict": 0.0, "lenient": 1.0}``); ``score``
+    is the one that counts, in [0, 1]. ``infra_error`` and ``unfaithful`` make no comparison.
+    """
+
+    task_id: str
+    item_id: str
+    strategy: str
+    model: str
+    repeat: int = 0
+    status: str
+    score: float = 0.0
+    answer: str | None = None
+    expected: str | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+    detail: str | None = None
+    finish_reason: str | None = None
+    call_ids: Sequence[str] = ()
+    prompt_sha256: str | None = None
+    response_sha256: str | None = None
+    marks: Sequence[str] = ()
+    """What a reader must know of this row: ``oracle``, ``vote_tie``, ``repaired``, ..."""
+    v: int = SCHEMA_VERSION
+    condition: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison(_JsonRecord):
+    """Share of a pairing won by ``a`` against ``b`` on one item: 1 win, 0 loss, 0.5 tie.
+
+    The weights of one (task, item, a, b) sum to 1 whatever the repeats.
+    """
+
+    task_id: str
+    item_id: str
+    a: str
+    b: str
+    share: float
+    weight: float = 1.0
+    judge: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What one call brought back, as a strategy sees it."""
+
+    call_id: str
+    text: str
+    """``message.content`` as sent, never the reasoning; empty when the model said nothing."""
+    finish_reason: str | None = None
+    refusal: str | None = None
+    model: str = ""
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    mean_logprob: float | None = None
+    """Mean log-probability per completion token where the gateway gives it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grade:
+    """The grading of one reply: the model-attributable status, the score in [0, 1], the parsed answer."""
+
+    status: str
+    score: float
+    answer: str | None = None
+    expected: str | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a strategy settles on: the reply to grade, and the calls it used (all others are discards)."""
+
+    reply: Reply
+    kept: Sequence[str]
+    marks: Sequence[str] = ()
+
+
+class Sink(Protocol):
+    """Where attempts go the moment they start and end (the ledger's journal)."""
+
+    def open(self, attempt: Attempt) -> None: ...
+
+    def close(self, attempt: Attempt) -> None: ...
+
+
+class Ask(Protocol):
+    """A metered way to ask the model; every attempt is charged to the item under its strategy.
+
+    ``sample`` numbers the independent completions of one item: the same index gets the same seed under
+    every strategy. Raises ``GatewayError`` when no usable reply came back after all attempts.
+    """
+
+    async def __call__(
+        self,
+        messages: Sequence[Message],
+        *,
+        role: Role = "generate",
+        sample: int = 0,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        model: str | None = None,
+        **parameters: Any,
+    ) -> Reply: ...
+
+
+class Problem(Protocol):
+    """An item as posed in one repeat: what a strategy is given and what a reply is graded against."""
+
+    @property
+    def task_id(self) -> str: ...
+    @property
+    def item_id(self) -> str: ...
+    @property
+    def repeat(self) -> int: ...
+    @property
+    def messages(self) -> Sequence[Message]: ...
+    @property
+    def max_tokens(self) -> int: ...
+
+    def answer_key(self, reply: Reply) -> Hashable | None:
+        """The equivalence class of the reply's answer for voting; ``None`` when it holds no answer."""
+        ...
+
+    def grade(self, reply: Reply) -> Grade: ...
+
+
+class Task(Protocol):
+    """A family of items, loaded once per process; everything it does is a pure function of its data."""
+
+    @property
+    def task_id(self) -> str: ...
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over the data, the prompt template and the grading rules: part of the condition."""
+        ...
+
+    @property
+    def item_ids(self) -> Sequence[str]:
+        """ASCII, unique, in file order."""
+        ...
+
+    @property
+    def warnings(self) -> Sequence[str]: ...
+
+    def pose(self, item_id: str, repeat: int) -> Problem: ...

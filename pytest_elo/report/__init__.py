@@ -1,0 +1,1 @@
+"""Reports: the terminal table and the files of a run directory."""

@@ -1,0 +1,1 @@
+"""Strategies: async functions that spend test-time compute over a metered ``ask``."""

@@ -1,0 +1,1 @@
+"""Tasks: load items, pose problems, grade replies."""
