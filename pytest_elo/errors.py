@@ -5,7 +5,7 @@ A message has three parts in one line: what was wrong and where (file, line or k
 
 from __future__ import annotations
 
-__all__ = ["ConfigError", "DataError", "EloError", "GatewayError", "RecordingMissing"]
+__all__ = ["ConfigError", "DataError", "EloError", "GatewayError", "NotRecordedError"]
 
 
 class EloError(Exception):
@@ -39,7 +39,7 @@ class GatewayError(EloError):
         self.status = status
 
 
-class RecordingMissing(GatewayError):
+class NotRecordedError(GatewayError):
     """Replay was asked for a request that was never recorded; nothing is ever invented in its place."""
 
     def __init__(self, message: str) -> None:
