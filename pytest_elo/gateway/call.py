@@ -164,7 +164,8 @@ class Call:
     def relayed(self, kind: str | None) -> None:
         """A stream that was handed on ended: ``kind`` says how, when not at its own end."""
         reading = self._read()
-        if kind is not None and not (kind == "aborted" and reading.error_kind is None):
+        # who stops reading after an error or after the last event has not aborted anything
+        if kind is not None and (kind != "aborted" or reading.error_kind == "incomplete"):
             reading.error_kind = kind
         self._close(reading)
         if reading.error_kind is None:
