@@ -54,10 +54,7 @@ class Setup:
         """One ``ask`` in an event loop of its own."""
 
         async def run() -> Any:
-            try:
-                return await self.gateway.ask_as(tag)(messages, **parameters)
-            finally:
-                await self.gateway.aclose()
+            return await self.gateway.ask_as(tag)(messages, **parameters)
 
         return asyncio.run(run())
 

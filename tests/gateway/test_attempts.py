@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from typing import Any
 
@@ -389,3 +390,16 @@ def test_the_ledger_is_the_bill_at_64_in_flight(connect: Connect) -> None:
         assert sum(r.total_tokens for r in rows) <= tokens <= sum(r.total_tokens_high for r in rows), rows
         if all(row.estimated is None for row in rows):
             assert sum(r.total_tokens for r in rows) == tokens
+
+
+def test_connections_close_with_their_event_loop(connect: Connect) -> None:
+    setup = connect()
+
+    async def run() -> None:
+        await setup.gateway.ask_as(TAG)(QUESTION)
+
+    for _ in range(2):
+        # an open socket would be a ResourceWarning, which is an error here
+        asyncio.run(run())
+        gc.collect()
+    assert len(setup.rows.closed) == 2
