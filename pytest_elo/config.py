@@ -112,8 +112,9 @@ def load(path: Path | None, overrides: Overrides | None = None) -> Settings:
     overrides = overrides or Overrides()
     settings = Settings() if path is None else _from_yaml(path)
     settings = replace(settings, **dict(overrides.values))
+    declared = [spec.name for spec in settings.strategies]
     settings = _select_strategies(settings, overrides.strategies)
-    _check(settings)
+    _check(settings, declared)
     return settings
 
 
@@ -267,8 +268,10 @@ _CHOICES = {
 }
 
 
-def _check(settings: Settings) -> None:
+def _check(settings: Settings, declared: list[str]) -> None:
     where = str(settings.path or "settings")
+    if settings.anchor not in declared:
+        raise ConfigError(f"{where}: the anchor {settings.anchor!r} is no strategy{suggest(settings.anchor, declared)}")
     for name, choices in _CHOICES.items():
         value = getattr(settings.rating, name)
         if value not in choices:

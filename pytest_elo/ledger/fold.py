@@ -28,6 +28,7 @@ class Ledger:
     """What a run has bought and achieved so far."""
 
     torn_lines: int = 0
+    notes: set[str] = field(default_factory=set)
     _attempts: dict[tuple[str, int], Attempt] = field(default_factory=dict)
     _kept: dict[str, bool] = field(default_factory=dict)
     _outcomes: dict[OutcomeKey, Outcome] = field(default_factory=dict)
@@ -55,6 +56,8 @@ class Ledger:
         elif "outcome" in event:
             outcome = Outcome.from_dict(event["outcome"])
             self._outcomes[outcome_key(outcome)] = outcome
+        elif "note" in event:
+            self.notes.add(str(event["note"]))
         else:
             raise KeyError("no known event")
 
