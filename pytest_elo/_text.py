@@ -9,19 +9,20 @@ from collections.abc import Iterable
 
 __all__ = ["did_you_mean", "safe_id", "shorten"]
 
+_LIST_AT_MOST = 12
 _SAFE_ID = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 _UNSAFE_RUN = re.compile(r"[^A-Za-z0-9_.-]+")
 _DIGEST_SUFFIX = re.compile(r".*\.[0-9a-f]{12}")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """``"; did you mean 'numeric'?"`` for the closest known word, or the list of all when none is close."""
-    choices = sorted(known)
+    """``"; did you mean 'numeric'?"`` for the closest known word; when none is close, a short list of all."""
+    choices = sorted(set(known))
     by_lower_case = {choice.lower(): choice for choice in choices}
     close = difflib.get_close_matches(word.lower(), by_lower_case, n=1)
     if close:
         return f"; did you mean {by_lower_case[close[0]]!r}?"
-    return f"; known: {', '.join(choices)}" if choices else ""
+    return f"; known: {', '.join(choices)}" if 0 < len(choices) <= _LIST_AT_MOST else ""
 
 
 def safe_id(raw: str) -> str:
