@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_elo._text import suggest
+from pytest_elo._text import did_you_mean
 from pytest_elo.errors import ConfigError
 
 __all__ = [
@@ -196,7 +196,7 @@ def _known(section: Mapping[Any, Any], known: Iterable[str], where: str) -> None
     names = set(known)
     for key in section:
         if key not in names:
-            raise ConfigError(f"{where}: unknown key {str(key)!r}{suggest(str(key), names)}")
+            raise ConfigError(f"{where}: unknown key {str(key)!r}{did_you_mean(str(key), names)}")
 
 
 def _section(document: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
@@ -237,7 +237,7 @@ def _ladders(value: object, names: list[str], where: str) -> tuple[tuple[str, ..
     for ladder in value:
         for name in ladder:
             if name not in names:
-                raise ConfigError(f"{where}: ladders: no strategy is named {name!r}{suggest(str(name), names)}")
+                raise ConfigError(f"{where}: ladders: no strategy is named {name!r}{did_you_mean(str(name), names)}")
     return tuple(tuple(ladder) for ladder in value)
 
 
@@ -255,7 +255,7 @@ def _select_strategies(settings: Settings, names: tuple[str, ...] | None) -> Set
     declared = [spec.name for spec in settings.strategies]
     for name in names:
         if name not in declared:
-            raise ConfigError(f"--elo-strategies: no strategy is named {name!r}{suggest(name, declared)}")
+            raise ConfigError(f"--elo-strategies: no strategy is named {name!r}{did_you_mean(name, declared)}")
     kept = tuple(spec for spec in settings.strategies if spec.name in names)
     return replace(settings, strategies=kept)
 
@@ -271,7 +271,7 @@ _CHOICES = {
 def _check(settings: Settings, declared: list[str]) -> None:
     where = str(settings.path or "settings")
     if settings.anchor not in declared:
-        raise ConfigError(f"{where}: the anchor {settings.anchor!r} is no strategy{suggest(settings.anchor, declared)}")
+        raise ConfigError(f"{where}: the anchor {settings.anchor!r} is no strategy{did_you_mean(settings.anchor, declared)}")
     for name, choices in _CHOICES.items():
         value = getattr(settings.rating, name)
         if value not in choices:

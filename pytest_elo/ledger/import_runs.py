@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_elo._text import suggest
+from pytest_elo._text import did_you_mean
 from pytest_elo.errors import DataError
 from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.records import Attempt, Outcome
@@ -117,11 +117,11 @@ def read_mapping(path: Path) -> ImportMapping:
         raise DataError(f"{path}: needs 'groups', a list of {{where, task, strategy}}")
     for key in document:
         if key not in ("groups", "columns", "anchor", "ladders"):
-            raise DataError(f"{path}: unknown key {key!r}{suggest(str(key), ('groups', 'columns', 'anchor', 'ladders'))}")
+            raise DataError(f"{path}: unknown key {key!r}{did_you_mean(str(key), ('groups', 'columns', 'anchor', 'ladders'))}")
     columns = document.get("columns", {})
     for role in columns:
         if role not in ROLES:
-            raise DataError(f"{path}: columns: unknown column {role!r}{suggest(str(role), ROLES)}")
+            raise DataError(f"{path}: columns: unknown column {role!r}{did_you_mean(str(role), ROLES)}")
     groups = [_group(body, f"{path}: groups[{index}]") for index, body in enumerate(document["groups"])]
     return ImportMapping(groups, ROLES | columns, document.get("anchor", "baseline"), document.get("ladders", ()))
 
@@ -132,7 +132,7 @@ def _group(body: Any, where: str) -> Group:
         raise DataError(f"{where}: needs where, task and strategy")
     for key in body:
         if key not in fields:
-            raise DataError(f"{where}: unknown key {key!r}{suggest(str(key), fields)}")
+            raise DataError(f"{where}: unknown key {key!r}{did_you_mean(str(key), fields)}")
     return Group(**body)
 
 

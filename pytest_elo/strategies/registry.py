@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from pytest_elo._text import suggest
+from pytest_elo._text import did_you_mean
 from pytest_elo.errors import ConfigError
 
 __all__ = ["StrategyFunction", "check", "find", "strategy"]
@@ -48,7 +48,7 @@ def find(kind: str) -> StrategyFunction:
     if kind not in BUILT_IN:
         known = [*BUILT_IN, *_registered]
         raise ConfigError(
-            f"no strategy kind {kind!r}{suggest(kind, known)}; your own needs @pytest_elo.strategy({kind!r}) "
+            f"no strategy kind {kind!r}{did_you_mean(kind, known)}; your own needs @pytest_elo.strategy({kind!r}) "
             "in a module that is imported before the items are collected, such as conftest.py"
         )
     module = importlib.import_module(BUILT_IN[kind])
@@ -62,7 +62,7 @@ def check(name: str, kind: str, parameters: Mapping[str, Any]) -> None:
     own = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
     for key in parameters:
         if key not in own and not takes_any:
-            raise ConfigError(f"strategies.{name}: {kind} takes no {key!r}{suggest(key, own)}")
+            raise ConfigError(f"strategies.{name}: {kind} takes no {key!r}{did_you_mean(key, own)}")
     for parameter in signature.parameters.values():
         required = parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty
         if required and parameter.name not in parameters:

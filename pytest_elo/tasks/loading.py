@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_elo._text import suggest
+from pytest_elo._text import did_you_mean
 from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.records import Task
 
@@ -26,12 +26,12 @@ def load_task(
     (the run's seed, ...) apply to the kinds that know them.
     """
     if kind not in KINDS:
-        raise ConfigError(f"{where}: no task kind {kind!r}{suggest(kind, KINDS)}")
+        raise ConfigError(f"{where}: no task kind {kind!r}{did_you_mean(kind, KINDS)}")
     load = importlib.import_module(KINDS[kind]).load
     known = set(inspect.signature(load).parameters) - {"path", "task_id"}
     for name in options:
         if name not in known:
-            raise ConfigError(f"{where}: tasks.{task_id}: unknown option {name!r}{suggest(name, known)}")
+            raise ConfigError(f"{where}: tasks.{task_id}: unknown option {name!r}{did_you_mean(name, known)}")
     if not data.is_file():
         raise DataError(f"{data}: no such file; the data of task {task_id!r} is looked up relative to its test file")
     applicable = {name: value for name, value in defaults.items() if name in known}
