@@ -112,9 +112,9 @@ def _fill(model: CatalogueModel, part: Path, progress: Progress | None, pause_s:
             _append(model, part, progress)
             reason = "the connection ended early"
         except _BROKEN_TRANSFER as error:
-            if isinstance(error, urllib.error.HTTPError) and error.code < 500 and error.code != 429:
-                raise _gave_up(model, part, f"HTTP {error.code} {error.reason}") from error
-            reason = str(getattr(error, "reason", "") or error or type(error).__name__)
+            reason = _reason(error)
+            if _is_final(error):
+                raise _gave_up(model, part, reason) from error
         fruitless = 0 if _size_of(part) > before else fruitless + 1
         if fruitless == _FRUITLESS_TRIES:
             raise _gave_up(model, part, reason)
@@ -173,6 +173,18 @@ def _need_room(model: CatalogueModel, part: Path) -> None:
             f"{part.parent}: {model.name} needs {megabytes(lacking)} more, {megabytes(free)} are free; "
             "make room or set PYTEST_ELO_MODELS to another directory"
         )
+
+
+def _is_final(error: Exception) -> bool:
+    return isinstance(error, urllib.error.HTTPError) and error.code < 500 and error.code != 429
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        return f"HTTP {error.code} {error.reason}"
+    if isinstance(error, urllib.error.URLError):
+        return str(error.reason)
+    return str(error) or type(error).__name__
 
 
 def _gave_up(model: CatalogueModel, part: Path, reason: str) -> FetchError:
