@@ -271,7 +271,9 @@ _CHOICES = {
 def _check(settings: Settings, declared: list[str]) -> None:
     where = str(settings.path or "settings")
     if settings.anchor not in declared:
-        raise ConfigError(f"{where}: the anchor {settings.anchor!r} is no strategy{did_you_mean(settings.anchor, declared)}")
+        raise ConfigError(
+            f"{where}: the anchor {settings.anchor!r} is no strategy{did_you_mean(settings.anchor, declared)}"
+        )
     for name, choices in _CHOICES.items():
         value = getattr(settings.rating, name)
         if value not in choices:

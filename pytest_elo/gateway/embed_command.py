@@ -55,8 +55,7 @@ def _list_models(out: TextIO) -> None:
         size = megabytes(model.size_bytes)
         out.write(f"  {model.name:<20}{size:>9}  {model.licence}  {state:<11}  {model.page}\n")
     out.write(
-        "Fetch one with `pytest-elo embed NAME`; "
-        "use any other GGUF file with `pytest-elo embed --model-file FILE`.\n"
+        "Fetch one with `pytest-elo embed NAME`; use any other GGUF file with `pytest-elo embed --model-file FILE`.\n"
     )
 
 

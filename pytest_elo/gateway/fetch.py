@@ -77,17 +77,13 @@ def fetch(
                 _fetch_whole(model, target, progress, pause_s)
     except OSError as error:
         raise ConfigError(f"{directory}: cannot hold the model ({error.strerror or error})") from error
-    return ModelFile(
-        path=target.absolute(), sha256=model.sha256, size_bytes=model.size_bytes, catalogued=model
-    )
+    return ModelFile(path=target.absolute(), sha256=model.sha256, size_bytes=model.size_bytes, catalogued=model)
 
 
 def _check_present(model: CatalogueModel, target: Path, progress: Progress | None) -> None:
     found = verify(target, progress)
     if found.sha256 != model.sha256:
-        raise DataError(
-            f"{target}: not {model.name}, its SHA-256 is {found.sha256}; move it away and run this again"
-        )
+        raise DataError(f"{target}: not {model.name}, its SHA-256 is {found.sha256}; move it away and run this again")
 
 
 def _fetch_whole(model: CatalogueModel, target: Path, progress: Progress | None, pause_s: float) -> None:
@@ -206,9 +202,7 @@ def _only_one(lock: Path, model: CatalogueModel) -> Iterator[None]:
     """Hold the lock file; the system frees it with the process, so a crash never blocks the next fetch."""
     with lock.open("a+b") as file:
         if not _try_lock(file):
-            raise ConfigError(
-                f"{lock}: another process is fetching {model.name}; wait for it and run this again"
-            )
+            raise ConfigError(f"{lock}: another process is fetching {model.name}; wait for it and run this again")
         yield
 
 

@@ -34,7 +34,7 @@ from pytest_elo.errors import DataError
 from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.records import Attempt, Outcome
 
-__all__ = ["Group", "Mapped", "ImportMapping", "import_runs", "read_mapping"]
+__all__ = ["Group", "ImportMapping", "Mapped", "import_runs", "read_mapping"]
 
 ROLES = {
     "item_id": "item_id",
@@ -117,7 +117,9 @@ def read_mapping(path: Path) -> ImportMapping:
         raise DataError(f"{path}: needs 'groups', a list of {{where, task, strategy}}")
     for key in document:
         if key not in ("groups", "columns", "anchor", "ladders"):
-            raise DataError(f"{path}: unknown key {key!r}{did_you_mean(str(key), ('groups', 'columns', 'anchor', 'ladders'))}")
+            raise DataError(
+                f"{path}: unknown key {key!r}{did_you_mean(str(key), ('groups', 'columns', 'anchor', 'ladders'))}"
+            )
     columns = document.get("columns", {})
     for role in columns:
         if role not in ROLES:
@@ -257,5 +259,3 @@ def _number(row: Mapping[str, str], column: str, line: int) -> float:
         return float(row[column])
     except (KeyError, TypeError, ValueError):
         raise DataError(f"line {line}: {column} is {row.get(column)!r}, not a number") from None
-
-

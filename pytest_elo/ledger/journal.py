@@ -2,8 +2,8 @@
 
 A shard is JSON lines, each one event: ``{"open": attempt}`` when an attempt starts, ``{"close": attempt}``
 when it ends, ``{"kept": {call_id: bool}}`` when a strategy has settled, ``{"outcome": outcome}`` and
-``{"note": text}``. Each line is one ``write`` on an ``O_APPEND`` descriptor, so a killed process can lose at most the line it was
-writing, and an attempt that was on the wire stays visible as opened and never closed.
+``{"note": text}``. Each line is one ``write`` on an ``O_APPEND`` descriptor, so a killed process can lose at
+most the line it was writing, and an attempt that was on the wire stays visible as opened and never closed.
 """
 
 from __future__ import annotations

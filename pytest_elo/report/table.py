@@ -178,7 +178,7 @@ def _footnotes(rating: RatingReport) -> Iterator[str]:
     if any(policy.penalised for policy in rating.policies) or any(
         row.penalised for task in rating.tasks for row in task.policies
     ):
-        yield "* finite only through the penalty: some strategy never lost or never won, so no unpenalised rating exists."
+        yield "* finite only through the penalty: a strategy never lost or never won, so no other rating exists."
     for policy in rating.policies:
         if policy.is_anchor:
             continue

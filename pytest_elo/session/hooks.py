@@ -77,8 +77,8 @@ class RunnerPlugin:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        report = yield
+    ) -> Generator[None, pytest.TestReport, Any]:
+        report: Any = yield  # an attribute of a report travels from worker to controller with it
         item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
         posed = item.stash.get(POSED, None)
         if posed is not None and posed.outcome is not None:

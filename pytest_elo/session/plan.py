@@ -35,6 +35,8 @@ class Plan:
     """Normalised, with the working path; empty in replay."""
     host: str = ""
     embedded_key: str = ""
+    negotiated: str = ""
+    """What preflight learnt of the parameters that the model takes."""
 
     def dumps(self) -> str:
         return json.dumps(dataclasses.asdict(self))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,7 +14,7 @@ from pytest_elo.config import Settings, fingerprint
 from pytest_elo.errors import EloError, GatewayError, NotRecordedError
 from pytest_elo.ledger.journal import Journal
 from pytest_elo.ledger.rundir import RunDir
-from pytest_elo.records import Answer, Reply, Tag
+from pytest_elo.records import Answer, Tag
 from pytest_elo.session.collect import Collector
 from pytest_elo.session.plan import Plan
 from pytest_elo.session.trial import Posed, Recorder, Trial, TrialKey, TrialResult
@@ -23,7 +23,7 @@ from pytest_elo.strategies.registry import find
 
 if TYPE_CHECKING:
     from pytest_elo.engine import Engine
-    from pytest_elo.gateway.client import Gateway
+    from pytest_elo.gateway.client import BoundAsk, Gateway
 
 __all__ = ["Runner"]
 
@@ -39,9 +39,10 @@ class Runner:
 
     def __init__(self, settings: Settings, name: str, workers: int) -> None:
         self.settings = settings
-        self.name = name
+        self._name = name
+        self._workers = max(1, workers)
         self.collector = Collector(settings)
-        self._window = max(1, settings.concurrency // max(1, workers))
+        self._window = max(1, settings.concurrency // self._workers)
         self._plan: Plan | None = None
         self._journal: Journal | None = None
         self._gateway: Gateway | None = None
@@ -66,7 +67,7 @@ class Runner:
     def journal(self) -> Journal:
         """This process's journal, opened when the first item needs it."""
         if self._journal is None:
-            shard = self.run_dir.shards / f"{self.name}-{os.getpid()}.jsonl"
+            shard = self.run_dir.shards / f"{self._name}-{os.getpid()}.jsonl"
             self._journal = Journal(shard, self.plan.run_id)
         return self._journal
 
@@ -76,7 +77,7 @@ class Runner:
         if self._gateway is None:
             from pytest_elo.session.access import open_gateway
 
-            self._gateway = open_gateway(self.settings, self.plan, self.journal, self.run_dir.responses, self.name)
+            self._gateway = open_gateway(self.settings, self.plan, self.journal, self.run_dir.path, self._workers)
         return self._gateway
 
     @property
@@ -167,29 +168,20 @@ class Runner:
 
     async def _run(self, key: TrialKey) -> TrialResult:
         problem = key.task.pose(key.item_id, key.repeat)
-        ask = _Counted(self.gateway.ask(self._tag(key)))
+        ask = self.gateway.ask_as(self._tag(key))
         try:
             answer = await find(key.spec.kind)(problem, ask, **key.spec.parameters)
         except Exception as error:
-            self.journal.settle(dict.fromkeys(ask.call_ids, False))
             status, reason = _blame(error)
-            return TrialResult(problem=problem, call_ids=ask.call_ids, status=status, reason=reason, error=error)
+            calls = self._settle(ask, kept=())
+            return TrialResult(problem=problem, call_ids=calls, status=status, reason=reason, error=error)
         answer = answer if isinstance(answer, Answer) else Answer(reply=answer, kept=[answer.call_id])
-        self.journal.settle({call_id: call_id in answer.kept for call_id in ask.call_ids})
-        return TrialResult(problem=problem, call_ids=ask.call_ids, answer=answer)
+        return TrialResult(problem=problem, call_ids=self._settle(ask, answer.kept), answer=answer)
 
-
-class _Counted:
-    """An ``Ask`` that remembers the calls it made, so that the unused ones can be settled as discards."""
-
-    def __init__(self, ask: Any) -> None:
-        self._ask = ask
-        self.call_ids: list[str] = []
-
-    async def __call__(self, messages: Any, **parameters: Any) -> Reply:
-        reply: Reply = await self._ask(messages, **parameters)
-        self.call_ids.append(reply.call_id)
-        return reply
+    def _settle(self, ask: BoundAsk, kept: Sequence[str]) -> list[str]:
+        calls = [call.call_id for call in ask.calls]
+        self.journal.settle({call_id: call_id in kept for call_id in calls})
+        return calls
 
 
 def trial_key(item: pytest.Item) -> TrialKey | None:

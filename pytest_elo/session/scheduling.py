@@ -19,7 +19,7 @@ MIN_QUEUE = 2
 """A worker must hold a next item to know its ``nextitem``; xdist's own minimum."""
 
 
-class WindowScheduling(LoadScheduling):
+class WindowScheduling(LoadScheduling):  # type: ignore[misc]  # xdist ships no types
     """``load`` with a fixed window of queued items a worker."""
 
     def __init__(self, config: pytest.Config, log: Any, concurrency: int) -> None:

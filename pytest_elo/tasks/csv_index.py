@@ -91,9 +91,7 @@ class _Columns:
 
     def row(self, path: Path, line: int, offset: int, cells: Sequence[str]) -> Row:
         if len(cells) > self.n:
-            raise DataError(
-                f"{path}:{line}: {len(cells)} cells but {self.n} columns; quote cells that hold a comma"
-            )
+            raise DataError(f"{path}:{line}: {len(cells)} cells but {self.n} columns; quote cells that hold a comma")
         return Row(line, offset, {name: cells[i] if i < len(cells) else "" for name, i in self.at.items()})
 
 
@@ -130,9 +128,7 @@ class CsvIndex:
         return self.columns.row(self.path, line, offset, cells)
 
 
-def scan(
-    path: Path, *, required: Sequence[str], optional: Sequence[str] = ()
-) -> tuple[CsvIndex, Iterator[Row]]:
+def scan(path: Path, *, required: Sequence[str], optional: Sequence[str] = ()) -> tuple[CsvIndex, Iterator[Row]]:
     """The index of ``path`` and its records in order; the index is complete once the records are consumed.
 
     Raises ``DataError`` (one line, no cell text) when the file is missing, empty, not UTF-8, not CSV, lacks

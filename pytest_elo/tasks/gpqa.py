@@ -39,8 +39,7 @@ EXAMPLES: Final = (
     (
         "A pump lifts 30 kg of water through 4 m in 6 s. Taking g = 10 m/s^2, what is its useful power?",
         ("50 W", "120 W", "200 W", "7200 W"),
-        "The work is m g h = 30 * 10 * 4 = 1200 J. The power is 1200 J / 6 s = 200 W, which is option C.\n"
-        "ANSWER: C",
+        "The work is m g h = 30 * 10 * 4 = 1200 J. The power is 1200 J / 6 s = 200 W, which is option C.\nANSWER: C",
     ),
 )
 
@@ -100,9 +99,7 @@ class Question:
     def keys(self) -> str:
         """The accepted letters: the correct option's, and that of any option with the very same text."""
         correct = self.options[self.order.index(0)]
-        return "".join(
-            letter for letter, option in zip(LETTERS, self.options, strict=True) if option == correct
-        )
+        return "".join(letter for letter, option in zip(LETTERS, self.options, strict=True) if option == correct)
 
     def answer_key(self, reply: Reply) -> Hashable | None:
         """The letter chosen; letters of options with the same text are one answer."""
@@ -286,24 +283,18 @@ class _Survey:
         if not ids:
             return ""
         shown = ", ".join(map(safe_id, ids[:5])) + (", ..." if len(ids) > 5 else "")
-        return (
-            f"{len(ids)} rows have an incorrect answer equal to the correct one ({shown}); both letters count"
-        )
+        return f"{len(ids)} rows have an incorrect answer equal to the correct one ({shown}); both letters count"
 
     def _count_warning(self) -> str:
         """Some copies of the official sets lost rows (197 of 198, 543 of 546)."""
         n, name = len(self.row_of), self.path.stem.lower()
         official = ", ".join(f"{name} {rows}" for name, rows in OFFICIAL_ROWS.items())
-        claimed = next(
-            (rows for part, rows in OFFICIAL_ROWS.items() if "gpqa" in name and part in name), None
-        )
+        claimed = next((rows for part, rows in OFFICIAL_ROWS.items() if "gpqa" in name and part in name), None)
         if (claimed is None and not self._has_canary) or n == claimed:
             return ""
         if claimed is None and n in OFFICIAL_ROWS.values():
             return ""
-        return (
-            f"looks like an official GPQA set but has {n} rows ({official}); is it a damaged copy or a part?"
-        )
+        return f"looks like an official GPQA set but has {n} rows ({official}); is it a damaged copy or a part?"
 
     def _letter_warning(self, seed: int) -> str:
         """Models favour letters: a key that stands mostly at one of them biases the score."""

@@ -65,9 +65,7 @@ class OwnProblem:
             score = self.check.score(found)
         except CheckError as error:
             return Grade(status="infra_error", score=0.0, answer=answer, detail=shorten(str(error), 300))
-        return Grade(
-            status=_status(score, found, reply), score=score, answer=answer, expected=self.check.expected
-        )
+        return Grade(status=_status(score, found, reply), score=score, answer=answer, expected=self.check.expected)
 
     def _found(self, reply: Reply) -> Found | None:
         found = find_answer(reply.text, whole=self.check.whole)

@@ -96,9 +96,7 @@ class Entry:
             key = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else "?"
             entry = Entry(self.path, value_node, key, self.owner)
             if key in found:
-                raise Entry(self.path, key_node, "", self.owner).error(
-                    f"key {key!r} stands here twice; keep one"
-                )
+                raise Entry(self.path, key_node, "", self.owner).error(f"key {key!r} stands here twice; keep one")
             found[key] = entry
         return found
 
@@ -126,16 +124,12 @@ def read(path: Path) -> Entry:
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from None
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}: not UTF-8 ({error.reason} at byte {error.start}); save the file as UTF-8"
-        ) from None
+        raise DataError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}); save the file as UTF-8") from None
     try:
         root = yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise DataError(
-            f"{path}{line}: not valid YAML ({error.problem}); check indentation and quotes"
-        ) from None
+        raise DataError(f"{path}{line}: not valid YAML ({error.problem}); check indentation and quotes") from None
     except yaml.YAMLError as error:
         raise DataError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
     if root is None:
