@@ -1,0 +1,195 @@
+"""Everything estimated once, in logits and on canonical axes, for the reports to read off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_elo.errors import DataError
+from pytest_elo.rating.bootstrap import Draws, bca_interval, percentile_interval, resample
+from pytest_elo.rating.cells import Cells, Frame, Meters, collect_cells, collect_meters, frame
+from pytest_elo.rating.combine import Combined, TaskFits, anchored, fit_tasks, pooled
+from pytest_elo.rating.groups import Groups
+from pytest_elo.rating.hierarchical import hierarchical
+from pytest_elo.rating.inputs import Comparisons, Usage
+from pytest_elo.rating.moments import Estimates, mean_over_units, small_sample
+from pytest_elo.rating.quantiles import student_quantile
+from pytest_elo.rating.results import Interval, Measure
+from pytest_elo.rating.scale import ELO_PER_LOGIT
+from pytest_elo.rating.settings import Settings
+
+__all__ = ["METERS", "Analysis", "analyse"]
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+
+METERS = ("tokens", "tokens_high", "completion_tokens", "last_success_tokens", "usd", "samples", "repeats")
+
+_NO_WIDTH = 1e-9
+"""A standard error below this many logits (or relative to a mean) is no variation at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    settings: Settings
+    axes: Frame
+    cells: Cells
+    meters: Meters
+    tasks: TaskFits
+    combined: Combined
+    pooled_groups: Groups | None
+    tau: float | None
+    known: Booleans
+    """(U, n): compared, in a task that counts for the policy, and with usage"""
+    draws: Draws | None
+
+    @property
+    def anchor(self) -> int:
+        return self.tasks.anchor
+
+    def quantile(self, df: float, level: float | None = None) -> float:
+        level = self.settings.level if level is None else level
+        return student_quantile(0.5 * (1.0 + level), df)
+
+    def mean(self, meter: str) -> Estimates:
+        """Mean of a meter per item, per policy, with the route's task weights."""
+        values = getattr(self.meters, meter)
+        known = self.known & ~np.isnan(values)
+        mean, raw, active = mean_over_units(values, known, self.combined.weights, self.axes.unit_task)
+        return small_sample(mean, raw, active, self.axes.unit_task, len(self.axes.tasks))
+
+    def gap(self, meter: str, upper: Integers, lower: Integers) -> Estimates:
+        """Mean paired difference of a meter between policies, on items where both are known."""
+        values = getattr(self.meters, meter)
+        known = self.known & ~np.isnan(values)
+        both = known[:, upper] & known[:, lower]
+        difference = np.where(both, values[:, upper] - values[:, lower], 0.0)
+        mean, raw, active = mean_over_units(
+            difference, both, self.combined.weights[:, upper], self.axes.unit_task
+        )
+        return small_sample(mean, raw, active, self.axes.unit_task, len(self.axes.tasks))
+
+    def delta_measure(self, policy: int) -> Measure:
+        """ΔElo of a policy; without a bound where a penalty made it."""
+        combined = self.combined
+        value = float(combined.delta.value[policy])
+        if np.isnan(value):
+            return Measure(None, reason=self.why_absent(policy))
+        if policy == self.anchor:
+            return Measure(0.0, reason="the anchor: 0 by construction")
+        elo = value * ELO_PER_LOGIT
+        if combined.penalised[policy]:
+            return Measure(elo, reason="finite only through the penalty")
+        draws = None if self.draws is None else self.draws.delta[:, policy]
+        return self._measure(
+            value, float(combined.covariance[policy, policy]), float(combined.quantile_df[policy]),
+            draws, combined.delta.influence[:, policy],
+        )  # fmt: skip
+
+    def task_measure(self, task: int, policy: int) -> Measure:
+        """ΔElo of a policy within one task."""
+        tasks = self.tasks
+        if not tasks.valid[task, policy]:
+            return Measure(None, reason=self.why_absent_in(task, policy))
+        if policy == self.anchor:
+            return Measure(0.0, reason="the anchor: 0 by construction")
+        value = float(tasks.delta[task, policy])
+        if tasks.penalised[task, policy]:
+            return Measure(value * ELO_PER_LOGIT, reason="finite only through the penalty")
+        estimate = tasks.estimates[task]
+        draws = None if self.draws is None else self.draws.task_delta[:, task, policy]
+        return self._measure(
+            value, float(estimate.variance()[policy]), float(estimate.df[policy]), draws,
+            estimate.influence[:, policy],
+        )  # fmt: skip
+
+    def _measure(
+        self, value: float, variance: float, df: float, draws: Floats | None, pull: Floats
+    ) -> Measure:
+        elo = value * ELO_PER_LOGIT
+        if np.isnan(variance) or np.isnan(df):
+            return Measure(elo, reason="no interval: a task has fewer than two items")
+        se = float(np.sqrt(max(variance, 0.0)))
+        if se <= _NO_WIDTH:
+            return Measure(elo, reason="no interval: every item says the same")
+        method, level = self.settings.interval, self.settings.level
+        if np.isinf(df):
+            half = self.quantile(df) * se
+            ends: tuple[float, float] | None = (value - half, value + half)
+            method_name = "posterior"
+        elif method == "cr1" or draws is None:
+            half = self.quantile(df) * se
+            ends, method_name = (value - half, value + half), "cr1"
+        elif method == "percentile":
+            ends, method_name = percentile_interval(draws, level), "percentile"
+        else:
+            ends, method_name = bca_interval(draws, value, pull, level), "bca"
+        if ends is None:
+            reason = "no interval: fewer than half of the bootstrap rounds connect it to the anchor"
+            return Measure(elo, se=se * ELO_PER_LOGIT, reason=reason)
+        interval = Interval(ends[0] * ELO_PER_LOGIT, ends[1] * ELO_PER_LOGIT, level, method_name)
+        return Measure(elo, interval, se * ELO_PER_LOGIT)
+
+    def why_absent_in(self, task: int, policy: int) -> str:
+        groups = self.tasks.groups
+        if not self.tasks.active[self.axes.unit_task == task][:, policy].any():
+            touched = bool(((self.cells.a == policy) | (self.cells.b == policy)).any())
+            if touched and not groups.present[task].any() and self.settings.ties != "half":
+                return f"no decisive comparison, which ties={self.settings.ties} needs"
+            return "no comparison"
+        if self.anchor < 0 or not groups.present[task, self.anchor]:
+            return "the anchor has no comparison here"
+        return "not connected to the anchor by comparisons: the difference is unknown"
+
+    def why_absent(self, policy: int) -> str:
+        reasons = {self.why_absent_in(task, policy) for task in range(len(self.axes.tasks))}
+        reasons -= {"no comparison"} if len(reasons) > 1 else set()
+        return "; ".join(sorted(reasons)) or "no comparison"
+
+
+def analyse(comparisons: Comparisons, usage: Usage | None, settings: Settings) -> Analysis:
+    """Fit all that the settings ask for. Raises ``DataError`` for tasks without the anchor."""
+    axes = frame(comparisons, usage)
+    cells = collect_cells(comparisons, axes)
+    meters = collect_meters(usage, axes)
+    anchor = axes.policies.index(settings.anchor) if settings.anchor in axes.policies else -1
+    tasks = fit_tasks(cells, axes, anchor, settings.ties)
+    _check_anchor(tasks, axes, settings)
+    tau, pooled_groups = None, None
+    if settings.route == "anchored":
+        combined = anchored(tasks, axes)
+    elif settings.route == "pooled":
+        combined, pooled_groups = pooled(tasks, cells, axes, settings.ties)
+    else:
+        combined, tau = hierarchical(tasks, axes)
+    counts = (combined.weights > 0.0)[axes.unit_task]
+    known = tasks.active & counts & ~np.isnan(meters.tokens)
+    draws = None
+    if settings.interval != "cr1" and settings.route != "hierarchical":
+        draws = resample(
+            cells, axes, np.stack([np.nan_to_num(getattr(meters, meter)) for meter in METERS[:5]]),
+            np.stack([known & ~np.isnan(getattr(meters, meter)) for meter in METERS[:5]]),
+            anchor=anchor, mode=settings.ties, pooled=settings.route == "pooled",
+            rounds=settings.bootstrap_rounds, seed=settings.seed,
+        )  # fmt: skip
+    return Analysis(settings, axes, cells, meters, tasks, combined, pooled_groups, tau, known, draws)
+
+
+def _check_anchor(tasks: TaskFits, axes: Frame, settings: Settings) -> None:
+    if tasks.anchor < 0:
+        raise DataError(
+            f"anchor: no comparison or usage names {settings.anchor!r}; "
+            f"choose one of {', '.join(axes.policies) or 'nothing (no rows at all)'}"
+        )
+    if settings.route != "anchored" or settings.missing_anchor == "drop":
+        return
+    compared = tasks.groups.present
+    missing = [axes.tasks[t] for t in np.flatnonzero(compared.any(axis=1) & ~compared[:, tasks.anchor])]
+    if missing:
+        raise DataError(
+            f"anchor: {settings.anchor!r} has no comparison in {', '.join(missing)}; run it there, choose another "
+            "anchor, drop these tasks (missing_anchor = drop), or rate with the hierarchical route"
+        )

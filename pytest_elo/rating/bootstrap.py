@@ -1,0 +1,149 @@
+"""Bootstrap of whole items: every round draws items of each task with replacement and fits again.
+
+Ratings and tokens are resampled together, so the interval of a ratio knows that dear items are hard items.
+Weights are multiples of one power of two small enough that the sums of resampled tables are exact: a
+threaded BLAS may add them in any order without changing a bit.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_elo.rating.cells import Cells, Frame
+from pytest_elo.rating.groups import Ties, fit_groups
+
+__all__ = ["Draws", "bca_interval", "percentile_interval", "resample"]
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+
+_CHUNK = 250_000
+"""Numbers per stack of tables: large enough to amortise numpy's calls, small enough for the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """One row a round."""
+
+    delta: Floats
+    """(B, n) logits against the anchor; NaN where the drawn items do not connect the two"""
+    task_delta: Floats
+    """(B, T, n) the same within each task"""
+    means: Floats
+    """(B, M, n) means of the M usage columns with the route's task weights"""
+
+
+def resample(
+    cells: Cells,
+    axes: Frame,
+    columns: Floats,
+    known: Booleans,
+    *,
+    anchor: int,
+    mode: Ties,
+    pooled: bool,
+    rounds: int,
+    seed: int,
+) -> Draws:
+    """Draw ``rounds`` bootstrap rounds. ``columns`` and ``known`` are (M, U, n)."""
+    n, n_tasks, n_columns = len(axes.policies), len(axes.tasks), len(columns)
+    wins = np.zeros((rounds, n_tasks, n, n))
+    ties = np.zeros_like(wins)
+    sums = np.zeros((n_tasks, rounds, n_columns, n))
+    sizes = np.zeros_like(sums)
+    for task in range(n_tasks):
+        rows = np.flatnonzero(axes.unit_task == task)
+        inside = np.isin(cells.unit, rows)
+        local = np.searchsorted(rows, cells.unit[inside])
+        part = Cells(
+            local, cells.a[inside], cells.b[inside], cells.judge[inside], cells.n_judges,
+            cells.wins[inside], cells.losses[inside], cells.ties[inside], cells.n_rows,
+        )  # fmt: skip
+        unit_wins, unit_ties = part.tables(local, len(rows), n)
+        generator = np.random.default_rng([seed, 0, task])
+        picks = generator.integers(0, len(rows), size=(rounds, len(rows)))
+        offsets = np.arange(rounds)[:, None] * len(rows)
+        counts = np.bincount((picks + offsets).ravel(), minlength=rounds * len(rows)).reshape(
+            rounds, len(rows)
+        )
+        weights = counts.astype(np.float64)
+        wins[:, task] = _exact_product(weights, unit_wins.reshape(len(rows), n * n)).reshape(rounds, n, n)
+        ties[:, task] = _exact_product(weights, unit_ties.reshape(len(rows), n * n)).reshape(rounds, n, n)
+        for column in range(n_columns):
+            live = known[column, rows]
+            sums[task, :, column] = _exact_product(weights, np.where(live, columns[column, rows], 0.0))
+            sizes[task, :, column] = _exact_product(weights, live.astype(np.float64))
+    task_delta = _contrasts(wins.reshape(-1, n, n), ties.reshape(-1, n, n), anchor, mode).reshape(
+        rounds, n_tasks, n
+    )
+    if pooled:
+        delta = _contrasts(wins.sum(axis=1), ties.sum(axis=1), anchor, mode)
+        means = sums.sum(axis=0) / np.where(sizes.sum(axis=0) > 0, sizes.sum(axis=0), np.nan)
+    else:
+        delta = _mean(np.moveaxis(task_delta, 1, 0))
+        means = _mean(sums / np.where(sizes > 0, sizes, np.nan))
+    return Draws(delta, task_delta, means)
+
+
+def percentile_interval(draws: Floats, level: float) -> tuple[float, float] | None:
+    """The central ``level`` of the draws; ``None`` if fewer than half of the rounds gave a number."""
+    finite = draws[np.isfinite(draws)]
+    if len(finite) < 0.5 * len(draws):
+        return None
+    low, high = np.quantile(finite, [0.5 * (1.0 - level), 0.5 * (1.0 + level)])
+    return float(low), float(high)
+
+
+def bca_interval(draws: Floats, value: float, influence: Floats, level: float) -> tuple[float, float] | None:
+    """Bias-corrected and accelerated interval (Efron 1987); acceleration from the influence values."""
+    finite = draws[np.isfinite(draws)]
+    if len(finite) < 0.5 * len(draws):
+        return None
+    normal = NormalDist()
+    below = (float((finite < value).sum()) + 0.5 * float((finite == value).sum())) / len(finite)
+    shift = normal.inv_cdf(min(max(below, 1.0 / (len(finite) + 1.0)), 1.0 - 1.0 / (len(finite) + 1.0)))
+    scale = float((influence**2).sum())
+    acceleration = float((influence**3).sum()) / (6.0 * scale**1.5) if scale > 0.0 else 0.0
+    ends = []
+    for p in (0.5 * (1.0 - level), 0.5 * (1.0 + level)):
+        z = shift + normal.inv_cdf(p)
+        slack = 1.0 - acceleration * z
+        ends.append(normal.cdf(shift + z / slack) if slack > 0.0 else (1.0 if z > 0 else 0.0))
+    low, high = np.quantile(finite, ends)
+    return float(low), float(high)
+
+
+def _contrasts(wins: Floats, ties: Floats, anchor: int, mode: Ties) -> Floats:
+    n = wins.shape[-1]
+    result = np.full((len(wins), n), np.nan)
+    step = max(1, _CHUNK // max(n * n, 1))
+    for start in range(0, len(wins), step):
+        part = slice(start, start + step)
+        groups = fit_groups(wins[part], ties[part], mode)
+        valid = groups.together[:, :, anchor] & groups.present & groups.present[:, anchor, None]
+        theta = groups.fit.theta
+        result[part] = np.where(valid, theta - theta[:, anchor, None], np.nan)
+    return result
+
+
+def _exact_product(weights: Floats, values: Floats) -> Floats:
+    """(B, K) whole numbers that sum to K per row times (K, J): exact whatever the order of summation."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if largest == 0.0:
+        return np.zeros((len(weights), values.shape[1]))
+    exponent = math.ceil(math.log2(largest)) + math.ceil(math.log2(len(values) + 1)) - 52
+    quantum = math.ldexp(1.0, exponent)
+    return np.asarray(weights @ (np.rint(values / quantum) * quantum))
+
+
+def _mean(stack: Floats) -> Floats:
+    """Mean over the first axis of what is not NaN, NaN where nothing is."""
+    known = ~np.isnan(stack)
+    count = known.sum(axis=0)
+    return np.where(count > 0, np.where(known, stack, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)

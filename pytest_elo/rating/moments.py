@@ -1,0 +1,109 @@
+r"""Cluster-robust moments of estimates from the influence of each unit.
+
+Every estimate here (a ΔElo, a mean of tokens, a difference of scores) is, up to its error of second order, a
+sum of one influence value a unit. Tasks are fixed and their items a sample, so the covariance of two
+estimates is the sum of products of influence values, centred within the task, with the CR1 factor
+K/(K-1) of the task (Liang and Zeger 1986; Cameron and Miller 2015). One covariance therefore serves ΔElo,
+tokens and their ratio jointly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Estimates", "mean_over_units", "small_sample"]
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """J estimates and their unit influence."""
+
+    value: Floats
+    """(J,), NaN where there is none"""
+    influence: Floats
+    """(U, J), centred within tasks and scaled by sqrt(K/(K-1)): its cross-products are covariances"""
+    df: Floats
+    """(J,) Satterthwaite degrees of freedom; NaN where a task has fewer than two units"""
+
+    def variance(self) -> Floats:
+        """(J,), NaN where it cannot be estimated."""
+        return np.where(np.isnan(self.df), np.nan, (self.influence**2).sum(axis=0))
+
+    def covariance_with(self, other: Estimates) -> Floats:
+        """(J,) covariance of each estimate with its counterpart."""
+        return np.asarray((self.influence * other.influence).sum(axis=0))
+
+    def take(self, columns: Integers) -> Estimates:
+        return Estimates(self.value[columns], self.influence[:, columns], self.df[columns])
+
+
+def small_sample(
+    value: Floats, influence: Floats, active: Booleans, unit_task: Integers, n_tasks: int
+) -> Estimates:
+    """Centre and scale raw influence values.
+
+    ``influence`` is (U, J), already weighted over tasks; ``active`` (U, J) tells which units carry
+    information on each estimate: a task's clusters K are counted from it. Degrees of freedom are
+    ``(sum v_t)^2 / sum v_t^2/(K_t - 1)`` over tasks; K - 1 for one task.
+    """
+    scaled = np.zeros_like(influence)
+    variances = np.zeros((n_tasks, influence.shape[1]))
+    clusters = np.zeros_like(variances)
+    for task, rows in _slices(unit_task, n_tasks):
+        block, live = influence[rows], active[rows]
+        touched = live.any(axis=1)
+        if not touched.any():
+            continue
+        centre = block[touched].mean(axis=0)
+        count = live.sum(axis=0)
+        factor = np.sqrt(count / np.maximum(count - 1.0, 1.0))
+        scaled[rows] = np.where(touched[:, None], (block - centre) * factor, 0.0)
+        variances[task] = (scaled[rows] ** 2).sum(axis=0)
+        clusters[task] = count
+    lone = (clusters == 1).any(axis=0)
+    noise = (variances**2 / np.maximum(clusters - 1.0, 1.0)).sum(axis=0)
+    total = variances.sum(axis=0)
+    fallback = np.maximum(clusters - 1.0, 0.0).sum(axis=0)
+    df = np.where(noise > 0.0, total**2 / np.where(noise > 0.0, noise, 1.0), fallback)
+    df = np.where(lone | (fallback < 1.0), np.nan, df)
+    return Estimates(value, scaled, df)
+
+
+def mean_over_units(
+    values: Floats, known: Booleans, weights: Floats, unit_task: Integers
+) -> tuple[Floats, Floats, Booleans]:
+    """Means (J,) over units within tasks, combined over tasks with ``weights`` (T, J), and raw influence.
+
+    ``values`` is (U, J) and counts where ``known``. Tasks where a column knows nothing are left out of its
+    mean; a column without any gives NaN. Also returns the activity (U, J) for :func:`small_sample`.
+    """
+    n_tasks = len(weights)
+    filled = np.where(known, values, 0.0)
+    totals = np.zeros(weights.shape)
+    counts = np.zeros(weights.shape)
+    for task, rows in _slices(unit_task, n_tasks):
+        totals[task] = filled[rows].sum(axis=0)
+        counts[task] = known[rows].sum(axis=0)
+    use = np.where(counts > 0, weights, 0.0)
+    sums = use.sum(axis=0)
+    use = use / np.where(sums > 0.0, sums, 1.0)
+    means = totals / np.maximum(counts, 1.0)
+    mean = np.where(sums > 0.0, (use * means).sum(axis=0), np.nan)
+    active = known & (use > 0.0)[unit_task]
+    influence = np.where(
+        active, (filled - means[unit_task]) * (use / np.maximum(counts, 1.0))[unit_task], 0.0
+    )
+    return mean, influence, active
+
+
+def _slices(unit_task: Integers, n_tasks: int) -> list[tuple[int, slice]]:
+    """The units of each task, which stand together."""
+    ends = np.searchsorted(unit_task, np.arange(n_tasks + 1))
+    return [(task, slice(int(ends[task]), int(ends[task + 1]))) for task in range(n_tasks)]
