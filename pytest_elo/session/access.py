@@ -162,7 +162,7 @@ def open_gateway(settings: Settings, plan: Plan, sink: Sink, run_dir: Path, work
         model=plan.model,
         seed=settings.seed,
         timeout_s=600.0 if plan.mode == "embedded" else settings.timeout_s,
-        retry=RetryPolicy(max_retries=settings.max_retries),
+        retry=RetryPolicy(max_attempts=settings.max_retries + 1),
         concurrency=1 if plan.mode == "embedded" else settings.concurrency,
         shared_directory=run_dir if workers > 1 else None,
         allowed_models=frozenset({"*"}) if settings.allow_model_substitution else frozenset(),

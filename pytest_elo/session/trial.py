@@ -120,6 +120,7 @@ class Posed:
             output=self._output() if grade.status != "correct" else None,
             **self._evidence(),
         )
+        self._recorder.journal(self.outcome)
         if self._recorder.strict and grade.status in MODEL_STATUSES and grade.status != "correct":
             pytest.fail(
                 f"{grade.status}: answered {grade.answer!r}, score {grade.score:g} (--elo-strict)", pytrace=False
