@@ -154,7 +154,7 @@ class EmbeddedModel:
         try:
             process.stdin.write(json.dumps(self._settings()) + "\n")
             process.stdin.flush()
-        except BrokenPipeError:
+        except OSError:
             return ""
         return process.stdout.readline()
 
@@ -210,7 +210,7 @@ def _need_runtime() -> None:
 def _end(process: subprocess.Popen[str]) -> None:
     assert process.stdin is not None
     assert process.stdout is not None
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(OSError):
         process.stdin.close()
     try:
         process.wait(timeout=_GRACE_S)

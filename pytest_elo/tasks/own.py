@@ -4,6 +4,11 @@ The file is a list of items, or a mapping with ``items`` and what all of them sh
 
     system: Think briefly, then finish with a last line "ANSWER: ...".
     max_tokens: 200
+    examples:
+      - prompt: A box holds 4 rows of 6 eggs. How many eggs are in it?
+        reply: |
+          4 * 6 = 24.
+          ANSWER: 24
     items:
       - id: apples
         prompt: Ann has 3 bags of 12 apples and eats 5. How many are left?
@@ -12,7 +17,8 @@ The file is a list of items, or a mapping with ``items`` and what all of them sh
         prompt: Write the word "stressed" backwards.
         exact: desserts
 
-Prompts are sent as written. ``answers`` tells how an answer is found in a reply, ``checks`` how it is judged.
+Prompts are sent as written, after the examples as earlier turns of the chat. ``answers`` tells how an
+answer is found in a reply, ``checks`` how it is judged.
 """
 
 from __future__ import annotations
@@ -20,7 +26,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -34,8 +40,9 @@ from pytest_elo.tasks.yaml_file import Entry, read
 
 __all__ = ["OwnProblem", "OwnTask", "load"]
 
-FILE_KEYS: Final = ("system", "max_tokens", "items")
+FILE_KEYS: Final = ("system", "max_tokens", "examples", "items")
 ITEM_KEYS: Final = ("id", "prompt", "system", "max_tokens")
+EXAMPLE_KEYS: Final = ("prompt", "reply")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,11 +136,13 @@ def load(path: str | Path, *, task_id: str = "own", max_tokens: int = 1024) -> O
     if max_tokens < 1:
         raise ConfigError(f"task {task_id!r}: max_tokens is {max_tokens}; use at least 1")
     root = read(Path(path))
-    shared = root.known_fields(FILE_KEYS) if root.is_mapping else {}
-    listed = shared.get("items", root)
+    fields = root.known_fields(FILE_KEYS) if root.is_mapping else {}
+    listed = fields.get("items", root)
     if not listed.is_list or not listed.entries():
         raise listed.error("must be a list of items, or a mapping with 'items'; write at least one item")
-    items = _items(listed.entries(), _Shared.read(shared, max_tokens))
+    examples = _examples(fields["examples"]) if "examples" in fields else ()
+    shared = _Shared(max_tokens=max_tokens, examples=examples).overridden_by(fields)
+    items = _items(listed.entries(), shared)
     return OwnTask(
         task_id=task_id,
         fingerprint=_fingerprint(items),
@@ -147,15 +156,34 @@ def load(path: str | Path, *, task_id: str = "own", max_tokens: int = 1024) -> O
 class _Shared:
     """What items take from the file unless they say otherwise."""
 
-    system: str | None
     max_tokens: int
+    system: str = ""
+    examples: tuple[Message, ...] = ()
 
-    @classmethod
-    def read(cls, fields: Mapping[str, Entry], max_tokens: int) -> _Shared:
-        system = fields["system"].text() if "system" in fields else None
-        if "max_tokens" in fields:
-            max_tokens = fields["max_tokens"].whole_number(at_least=1)
-        return cls(system, max_tokens)
+    def overridden_by(self, fields: Mapping[str, Entry]) -> _Shared:
+        system, max_tokens = fields.get("system"), fields.get("max_tokens")
+        return replace(
+            self,
+            system=self.system if system is None else system.text(),
+            max_tokens=self.max_tokens if max_tokens is None else max_tokens.whole_number(at_least=1),
+        )
+
+    def messages(self, prompt: str) -> tuple[Message, ...]:
+        system: tuple[Message, ...] = ({"role": "system", "content": self.system},) if self.system else ()
+        return (*system, *self.examples, {"role": "user", "content": prompt})
+
+
+def _examples(entry: Entry) -> tuple[Message, ...]:
+    return tuple(message for example in entry.entries() for message in _example(example))
+
+
+def _example(entry: Entry) -> tuple[Message, Message]:
+    fields = entry.known_fields(EXAMPLE_KEYS)
+    for key in EXAMPLE_KEYS:
+        if key not in fields:
+            raise entry.error(f"has no {key!r}; an example is a prompt and a reply")
+    user, assistant = fields["prompt"].text(), fields["reply"].text()
+    return {"role": "user", "content": user}, {"role": "assistant", "content": assistant}
 
 
 def _items(entries: Sequence[Entry], shared: _Shared) -> dict[str, _Item]:
@@ -185,14 +213,11 @@ def _item(entry: Entry, number: int, shared: _Shared) -> _Item:
     if len(kinds) != 1:
         found = "no check" if not kinds else f"{len(kinds)} checks ({', '.join(kinds)})"
         raise entry.error(f"has {found}; write exactly one of {', '.join(CHECKS)}")
-    base = _Shared.read(fields, shared.max_tokens)
-    system = base.system or shared.system
-    messages: list[Message] = [{"role": "system", "content": system}] if system else []
-    messages.append({"role": "user", "content": fields["prompt"].text()})
+    shared = shared.overridden_by(fields)
     return _Item(
         item_id=safe_id(fields["id"].text()),
-        messages=tuple(messages),
-        max_tokens=base.max_tokens,
+        messages=shared.messages(fields["prompt"].text()),
+        max_tokens=shared.max_tokens,
         check=CHECKS[kinds[0]](fields[kinds[0]]),
     )
 

@@ -107,7 +107,8 @@ def is_alive(process_id: int) -> bool:
     except ProcessLookupError:
         return False
     # A zombie has ended: only its parent (init, here) has not read so yet.
-    return not re.search(r"^State:\s+Z", Path(f"/proc/{process_id}/status").read_text(), re.MULTILINE)
+    status = Path(f"/proc/{process_id}/status")
+    return not (status.exists() and re.search(r"^State:\s+Z", status.read_text(), re.MULTILINE))
 
 
 def test_answers_an_openai_client_with_usage_and_its_name(server, tiny):

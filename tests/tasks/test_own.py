@@ -65,6 +65,20 @@ def test_a_plain_list_takes_the_cap_from_the_caller(tmp_path: Path) -> None:
     assert problem.messages == ({"role": "user", "content": "Hi"},)
 
 
+def test_examples_are_earlier_turns(tmp_path: Path) -> None:
+    text = """
+examples:
+  - prompt: 1 + 1?
+    reply: |
+      One and one.
+      ANSWER: 2
+items: [{id: a, prompt: 2 + 2?, numeric: 4, system: Add.}]
+"""
+    messages = load(tmp_path, text).pose("a", 0).messages
+    assert [message["role"] for message in messages] == ["system", "user", "assistant", "user"]
+    assert messages[2]["content"] == "One and one.\nANSWER: 2"
+
+
 CHECKS = [
     ("exact: Paris", "ANSWER: **paris**.", "correct"),
     ("exact: [7:25 pm, '19:25']", "ANSWER: 19:25", "correct"),
@@ -237,6 +251,7 @@ MISTAKES = [
     ("- id: a\n  prompt: Hi\n  function: broken.py:f", [":3:", "cannot import broken.py (SyntaxError"]),
     ("- id: a\n  prompt: Hi\n  function: absent.py:f", [":3:", "cannot import absent.py (FileNotFoundError"]),
     ("- id: a\n  prompt: Hi\n  function: no_such_module_x:f", [":3:", "cannot import no_such_module_x"]),
+    ("examples: [{prompt: Hi}]\nitems: [{id: a, prompt: Hi, exact: x}]", [":1:", "examples", "no 'reply'"]),
     ("- just text", [":1:", "item 1", "mapping"]),
 ]
 
