@@ -306,9 +306,7 @@ class Call:
 
 
 _DATE = re.compile(r"(-\d{4}-\d{2}-\d{2}|-\d{8}|-\d{4})$")
-_HOP_HEADERS = frozenset(
-    {"content-encoding", "content-length", "transfer-encoding", "connection", "set-cookie"}
-)
+_HOP_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "set-cookie"})
 
 
 def key_of(rules: Rules, tag: Tag, api: str, body: Mapping[str, Any]) -> tuple[str, int] | None:

@@ -153,9 +153,7 @@ class Gateway:
             parameters={**self.settings.parameters, **(parameters or {})},
         )
 
-    async def send_chat(
-        self, tag: Tag, body: Mapping[str, Any]
-    ) -> tuple[Reply | GatewayError, CallRecord | None]:
+    async def send_chat(self, tag: Tag, body: Mapping[str, Any]) -> tuple[Reply | GatewayError, CallRecord | None]:
         """Send one chat request charged to ``tag``: the reply or why there is none, and the call."""
         key = key_of(self.rules, tag, "chat", body)
         recordings = self.recordings

@@ -36,9 +36,7 @@ class _Pool:
     def _pick(self) -> int:
         """The first shard with room, so that idle connections are reused before new ones are opened."""
         with self._lock:
-            index = next(
-                (i for i, load in enumerate(self._loads) if load < self._shard_size), len(self._loads)
-            )
+            index = next((i for i, load in enumerate(self._loads) if load < self._shard_size), len(self._loads))
             if index == len(self._loads):
                 self._shards.append(self._new_shard())
                 self._loads.append(0)

@@ -67,9 +67,7 @@ class Analysis:
         known = self.known & ~np.isnan(values)
         both = known[:, upper] & known[:, lower]
         difference = np.where(both, values[:, upper] - values[:, lower], 0.0)
-        mean, raw, active = mean_over_units(
-            difference, both, self.combined.weights[:, upper], self.axes.unit_task
-        )
+        mean, raw, active = mean_over_units(difference, both, self.combined.weights[:, upper], self.axes.unit_task)
         return small_sample(mean, raw, active, self.axes.unit_task, len(self.axes.tasks))
 
     def delta_measure(self, policy: int) -> Measure:
@@ -106,9 +104,7 @@ class Analysis:
             estimate.influence[:, policy],
         )  # fmt: skip
 
-    def _measure(
-        self, value: float, variance: float, df: float, draws: Floats | None, pull: Floats
-    ) -> Measure:
+    def _measure(self, value: float, variance: float, df: float, draws: Floats | None, pull: Floats) -> Measure:
         elo = value * ELO_PER_LOGIT
         if np.isnan(variance) or np.isnan(df):
             return Measure(elo, reason="no interval: a task has fewer than two items")

@@ -69,9 +69,7 @@ def resample(
         generator = np.random.default_rng([seed, 0, task])
         picks = generator.integers(0, len(rows), size=(rounds, len(rows)))
         offsets = np.arange(rounds)[:, None] * len(rows)
-        counts = np.bincount((picks + offsets).ravel(), minlength=rounds * len(rows)).reshape(
-            rounds, len(rows)
-        )
+        counts = np.bincount((picks + offsets).ravel(), minlength=rounds * len(rows)).reshape(rounds, len(rows))
         weights = counts.astype(np.float64)
         wins[:, task] = _exact_product(weights, unit_wins.reshape(len(rows), n * n)).reshape(rounds, n, n)
         ties[:, task] = _exact_product(weights, unit_ties.reshape(len(rows), n * n)).reshape(rounds, n, n)
@@ -79,9 +77,7 @@ def resample(
             live = known[column, rows]
             sums[task, :, column] = _exact_product(weights, np.where(live, columns[column, rows], 0.0))
             sizes[task, :, column] = _exact_product(weights, live.astype(np.float64))
-    task_delta = _contrasts(wins.reshape(-1, n, n), ties.reshape(-1, n, n), anchor, mode).reshape(
-        rounds, n_tasks, n
-    )
+    task_delta = _contrasts(wins.reshape(-1, n, n), ties.reshape(-1, n, n), anchor, mode).reshape(rounds, n_tasks, n)
     if pooled:
         delta = _contrasts(wins.sum(axis=1), ties.sum(axis=1), anchor, mode)
         means = sums.sum(axis=0) / np.where(sizes.sum(axis=0) > 0, sizes.sum(axis=0), np.nan)

@@ -91,9 +91,7 @@ def fit_tasks(cells: Cells, axes: Frame, anchor: int, mode: Ties) -> TaskFits:
         only = np.zeros(int(rows.sum()), dtype=np.int64)
         estimates.append(small_sample(delta[task], contrast[rows], active[rows], only, 1))
     mutual = groups.mutual[:, :, anchor] if anchor >= 0 else np.zeros_like(valid)
-    return TaskFits(
-        wins, ties, groups, anchor, valid, delta, raw, contrast, active, tuple(estimates), valid & ~mutual
-    )
+    return TaskFits(wins, ties, groups, anchor, valid, delta, raw, contrast, active, tuple(estimates), valid & ~mutual)
 
 
 def anchored(tasks: TaskFits, axes: Frame) -> Combined:

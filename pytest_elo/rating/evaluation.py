@@ -64,15 +64,11 @@ def _penalty(settings: Settings, tasks: tuple[TaskReport, ...]) -> str:
     if settings.route == "hierarchical":
         return f"normal prior of {PRIOR_SD:.0f} Elo on ratings, half-normal of {TAU_SCALE:.0f} Elo on tau"
     if any(task.penalised for task in tasks):
-        return (
-            "Firth (m - 1 virtual ties by leverage) where no maximum-likelihood rating exists, none elsewhere"
-        )
+        return "Firth (m - 1 virtual ties by leverage) where no maximum-likelihood rating exists, none elsewhere"
     return "none: maximum likelihood exists everywhere"
 
 
-def _warnings(
-    analysis: Analysis, tasks: tuple[TaskReport, ...], policies: tuple[PolicyReport, ...]
-) -> tuple[str, ...]:
+def _warnings(analysis: Analysis, tasks: tuple[TaskReport, ...], policies: tuple[PolicyReport, ...]) -> tuple[str, ...]:
     lines = []
     used = [task for task in tasks if task.used]
     for task in tasks:
@@ -97,9 +93,7 @@ def _warnings(
                 f"tie shares of the averaged tasks differ by {100 * apart:.0f} points: half-tie Elo is not on one "
                 "scale over them, use ties = davidson"
             )
-    separable = [
-        p for p in policies if not p.is_anchor and p.delta.interval is not None and _excludes_zero(p)
-    ]
+    separable = [p for p in policies if not p.is_anchor and p.delta.interval is not None and _excludes_zero(p)]
     rated = [p for p in policies if not p.is_anchor and p.delta.value is not None]
     if rated and not separable:
         lines.append(f"nothing is separable: no ΔElo to {analysis.settings.anchor} excludes 0")

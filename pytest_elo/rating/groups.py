@@ -96,9 +96,7 @@ def influence(
     nu = fit.nu[cell_group]
     residual = cells.wins + 0.5 * ties - counts * expected_score(d, nu)
     size = len(cluster_group) * n
-    score = np.bincount(cluster * n + cells.a, residual, size) - np.bincount(
-        cluster * n + cells.b, residual, size
-    )
+    score = np.bincount(cluster * n + cells.a, residual, size) - np.bincount(cluster * n + cells.b, residual, size)
     score = score.reshape(-1, n)
     if nu.any():
         tie_residual = np.where(nu > 0.0, ties - counts * tie_probability(d, nu), 0.0)

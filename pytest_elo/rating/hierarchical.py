@@ -72,16 +72,12 @@ def hierarchical(tasks: TaskFits, axes: Frame) -> tuple[Combined, float | None]:
     scores = (tasks.wins + 0.5 * tasks.ties) / phi[:, None, None]
     several = int(live.sum()) > 1
     grid = (TAU_GRID if several else TAU_GRID[:1]) / ELO_PER_LOGIT
-    mode = _fit(
-        scores, tasks.groups.fit.nu, (tasks.wins / phi[:, None, None], tasks.ties / phi[:, None, None]), grid
-    )
+    mode = _fit(scores, tasks.groups.fit.nu, (tasks.wins / phi[:, None, None], tasks.ties / phi[:, None, None]), grid)
     weight = _posterior(mode.evidence, grid)
     mu = np.einsum("g,gn->n", weight, mode.mu)
     off = mode.mu - mu
     covariance = np.einsum("g,gij->ij", weight, mode.inverse + off[:, :, None] * off[:, None, :])
-    contrast = (
-        covariance - covariance[:, anchor, None] - covariance[None, anchor, :] + covariance[anchor, anchor]
-    )
+    contrast = covariance - covariance[:, anchor, None] - covariance[None, anchor, :] + covariance[anchor, anchor]
     edges = ((tasks.wins > 0.0) | (tasks.ties > 0.0)).any(axis=0)
     reach = reachability(edges)
     present = tasks.groups.present.any(axis=0)
@@ -93,7 +89,11 @@ def hierarchical(tasks: TaskFits, axes: Frame) -> tuple[Combined, float | None]:
         rows = axes.unit_task == task
         raw[rows] = np.einsum("ij,uj->ui", maps[task], tasks.raw[rows])
     linear = small_sample(
-        value, np.where(valid, raw - raw[:, anchor, None], 0.0), np.repeat(tasks.active.any(axis=1)[:, None], len(valid), axis=1), axes.unit_task, len(axes.tasks)
+        value,
+        np.where(valid, raw - raw[:, anchor, None], 0.0),
+        np.repeat(tasks.active.any(axis=1)[:, None], len(valid), axis=1),
+        axes.unit_task,
+        len(axes.tasks),
     )
     weights = tasks.groups.present / np.maximum(tasks.groups.present.sum(axis=0), 1)
     penalised = valid & ~(reach[:, anchor] & reach[anchor])

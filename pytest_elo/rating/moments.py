@@ -44,9 +44,7 @@ class Estimates:
         return Estimates(self.value[columns], self.influence[:, columns], self.df[columns])
 
 
-def small_sample(
-    value: Floats, influence: Floats, active: Booleans, unit_task: Integers, n_tasks: int
-) -> Estimates:
+def small_sample(value: Floats, influence: Floats, active: Booleans, unit_task: Integers, n_tasks: int) -> Estimates:
     """Centre and scale raw influence values.
 
     ``influence`` is (U, J), already weighted over tasks; ``active`` (U, J) tells which units carry
@@ -97,9 +95,7 @@ def mean_over_units(
     means = totals / np.maximum(counts, 1.0)
     mean = np.where(sums > 0.0, (use * means).sum(axis=0), np.nan)
     active = known & (use > 0.0)[unit_task]
-    influence = np.where(
-        active, (filled - means[unit_task]) * (use / np.maximum(counts, 1.0))[unit_task], 0.0
-    )
+    influence = np.where(active, (filled - means[unit_task]) * (use / np.maximum(counts, 1.0))[unit_task], 0.0)
     return mean, influence, active
 
 

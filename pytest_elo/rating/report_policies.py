@@ -46,9 +46,7 @@ def _policy(
     rank: RankInterval | None,
 ) -> PolicyReport:
     axes, cells, combined = analysis.axes, analysis.cells, analysis.combined
-    mine = ((cells.a == policy) | (cells.b == policy)) & (combined.weights[:, policy] > 0.0)[
-        axes.unit_task[cells.unit]
-    ]
+    mine = ((cells.a == policy) | (cells.b == policy)) & (combined.weights[:, policy] > 0.0)[axes.unit_task[cells.unit]]
     counted = combined.weights[:, policy] > 0.0
     items = int((analysis.tasks.active[:, policy] & counted[axes.unit_task]).sum())
     delta = analysis.delta_measure(policy)
@@ -99,9 +97,7 @@ def _policy(
     )
 
 
-def _against_anchor(
-    analysis: Analysis, policy: int, gaps: Estimates
-) -> tuple[Quadrant | None, Measure, Measure]:
+def _against_anchor(analysis: Analysis, policy: int, gaps: Estimates) -> tuple[Quadrant | None, Measure, Measure]:
     delta, gap = float(analysis.combined.delta.value[policy]), float(gaps.value[policy])
     if policy == analysis.anchor:
         own = Measure(None, reason="the anchor: nothing is extra")
@@ -212,9 +208,7 @@ def _leave_one_out(analysis: Analysis, policy: int) -> tuple[tuple[str, float], 
     )
 
 
-def _task_specific(
-    delta: Measure, signs: tuple[int, int, int], without: tuple[tuple[str, float], ...]
-) -> bool:
+def _task_specific(delta: Measure, signs: tuple[int, int, int], without: tuple[tuple[str, float], ...]) -> bool:
     if delta.value is None or delta.value == 0.0 or len(without) < 2:
         return False
     turned = any(value * delta.value <= 0.0 for _, value in without)

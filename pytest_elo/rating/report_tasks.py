@@ -30,9 +30,7 @@ def _task(analysis: Analysis, bounds: Bounds, task: int) -> TaskReport:
     inside = axes.unit_task[cells.unit] == task
     present = groups.present[task]
     edges = (tasks.wins[task] > 0.0) | (tasks.ties[task] > 0.0)
-    named = tuple(
-        tuple(axes.policies[i] for i in group) for group in components(edges) if present[list(group)].any()
-    )
+    named = tuple(tuple(axes.policies[i] for i in group) for group in components(edges) if present[list(group)].any())
     used = bool((analysis.combined.weights[task] > 0.0).any())
     mutual = groups.mutual[task][np.ix_(present, present)]
     share = tie_share(analysis, inside)
@@ -52,9 +50,7 @@ def _task(analysis: Analysis, bounds: Bounds, task: int) -> TaskReport:
             _policy(analysis, bounds, task, policy)
             for policy in range(len(axes.policies))
             if analysis.meters.tokens[axes.unit_task == task, policy].size
-            and (
-                present[policy] or not np.isnan(analysis.meters.tokens[axes.unit_task == task, policy]).all()
-            )
+            and (present[policy] or not np.isnan(analysis.meters.tokens[axes.unit_task == task, policy]).all())
         ),
     )
 

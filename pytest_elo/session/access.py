@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from pytest_elo.gateway.embedded import EmbeddedModel
 
 __all__ = ["Access", "open_gateway", "prepare"]
+
+EMBEDDED_TIMEOUT_S = 900.0
+"""A small model on a busy core takes its time; seconds a request."""
 
 
 @dataclass(slots=True)
@@ -60,20 +63,24 @@ class Access:
     def close(self, responses: Path) -> Iterator[str]:
         """Stop the local model and, when recording, fold the run's replies into the recordings."""
         self._open.close()
-        if self.record and self.manifest is not None and self.settings.recordings is not None:
+        recorded = self.record and responses.is_dir()
+        if recorded and self.manifest is not None and self.settings.recordings is not None:
             calls = merge(responses, self.settings.recordings)
             self.manifest.write(self.settings.recordings)
             yield f"{calls} recorded calls now stand in {self.settings.recordings}"
 
 
-def prepare(settings: Settings, *, replay: bool, record: bool) -> Access:
-    """Decide what answers and check that it can; raises ``ConfigError`` before anything is spent."""
+def prepare(settings: Settings, sink: Sink, *, replay: bool, record: bool) -> Access:
+    """Decide what answers and check that it can; raises ``ConfigError`` before any item is bought.
+
+    The attempts of the check itself go to ``sink``.
+    """
     mode = choose_mode(settings, replay=replay, record=record)
     if record and settings.recordings is None:
         raise ConfigError(f"{settings.path}: --elo-record needs 'recordings: <folder>' to know where to write")
     if mode == "replay":
         return _replay(settings)
-    return _embedded(settings, record) if mode == "embedded" else _live(settings, record)
+    return _embedded(settings, record) if mode == "embedded" else _live(settings, record, sink)
 
 
 def _replay(settings: Settings) -> Access:
@@ -90,7 +97,7 @@ def _replay(settings: Settings) -> Access:
     return Access(settings, "replay", False, manifest.model, answers, identity, manifest=manifest)
 
 
-def _live(settings: Settings, record: bool) -> Access:
+def _live(settings: Settings, record: bool, sink: Sink) -> Access:
     from pytest_elo.gateway.preflight import preflight
 
     key = os.environ.get(settings.key_variable)
@@ -100,17 +107,18 @@ def _live(settings: Settings, record: bool) -> Access:
     if not settings.model:
         raise ConfigError(f"{settings.path}: no model is named; write 'model: <name>' or give --elo-model")
     model = check_model_name(settings.model)
-    checked = preflight(endpoint, model, timeout_s=settings.timeout_s)
+    checked = preflight(endpoint, _gateway_settings(settings, model), sink, [model])
+    checked.require()
     return Access(
         settings,
         "live",
         record,
         model,
-        f"live answers of {model} at {checked.endpoint.host}",
-        checked.endpoint.host,
-        endpoint=checked.endpoint,
+        f"live answers of {model} at {endpoint.host}",
+        endpoint.host,
+        endpoint=endpoint.at(checked.base_url),
         negotiated=checked.negotiated,
-        manifest=Manifest(model=model, host=checked.endpoint.host, date=_today()) if record else None,
+        manifest=Manifest(model=model, host=endpoint.host, date=_today()) if record else None,
     )
 
 
@@ -158,19 +166,27 @@ def open_gateway(settings: Settings, plan: Plan, sink: Sink, run_dir: Path, work
         recordings = Recordings(None, mode="cache" if plan.record else "record", shards=responses)
         key = plan.embedded_key or os.environ.get(settings.key_variable)
         endpoint = Endpoint.checked(plan.base_url, key, key_variable=settings.key_variable)
-    gateway_settings = GatewaySettings(
-        model=plan.model,
-        seed=settings.seed,
-        timeout_s=600.0 if plan.mode == "embedded" else settings.timeout_s,
-        retry=RetryPolicy(max_attempts=settings.max_retries + 1),
-        concurrency=1 if plan.mode == "embedded" else settings.concurrency,
-        shared_directory=run_dir if workers > 1 else None,
-        allowed_models=frozenset({"*"}) if settings.allow_model_substitution else frozenset(),
+    gateway_settings = replace(
+        _gateway_settings(settings, plan.model),
+        shared_directory=run_dir / "limits" if workers > 1 else None,
         run_id=plan.run_id,
-        source="embedded" if plan.mode == "embedded" else "live",
         negotiated=plan.negotiated,
     )
+    if plan.mode == "embedded":
+        # One slot answers one request at a time; more in flight would put the queue into the latencies.
+        gateway_settings = replace(gateway_settings, source="embedded", concurrency=1, timeout_s=EMBEDDED_TIMEOUT_S)
     return Gateway(endpoint, gateway_settings, sink, recordings=recordings)
+
+
+def _gateway_settings(settings: Settings, model: str) -> GatewaySettings:
+    return GatewaySettings(
+        model=model,
+        seed=settings.seed,
+        timeout_s=settings.timeout_s,
+        retry=RetryPolicy(max_attempts=settings.max_retries + 1),
+        concurrency=settings.concurrency,
+        allowed_models=frozenset({"*"}) if settings.allow_model_substitution else frozenset(),
+    )
 
 
 def _today() -> str:

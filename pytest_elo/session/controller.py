@@ -44,6 +44,7 @@ class Controller:
         self._usage_error = False
         self._unused = 0
         self._lost_workers = 0
+        self._interrupted = False
         self._started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
     @property
@@ -56,6 +57,7 @@ class Controller:
 
         Raises ``ConfigError`` before anything is spent.
         """
+        from pytest_elo.ledger.journal import Journal
         from pytest_elo.session.access import prepare
 
         chosen = self._config.getoption("--elo-dir")
@@ -63,11 +65,16 @@ class Controller:
         path = self._config.invocation_params.dir / chosen if chosen else base / new_run_id()
         self._notices.extend(recover(path.parent))
         self._run_dir = RunDir(path)
-        self._access = prepare(
-            self.settings,
-            replay=self._config.getoption("--elo-replay"),
-            record=self._config.getoption("--elo-record"),
-        )
+        journal = Journal(None, path.name)
+        try:
+            self._access = prepare(
+                self.settings,
+                journal,
+                replay=self._config.getoption("--elo-replay"),
+                record=self._config.getoption("--elo-record"),
+            )
+        finally:
+            self.ledger.add_lines(journal.take())
         self._run_dir.create()
         self.plan = self._access.plan(path)
         self._run_dir.write_header(run_header(self.settings, self.plan, self._started))
@@ -117,6 +124,7 @@ class Controller:
         """Write the run directory, rate it, and return the session's exit status."""
         if self.plan is None:
             return exit_status
+        self._interrupted = exit_status not in (0, 1)
         self.run_dir.sweep(self.ledger)
         self.run_dir.write(self.ledger.attempts(), self.ledger.outcomes())
         self.run_dir.write_header(
@@ -140,7 +148,7 @@ class Controller:
             out += lines(self.report)
         if self.problem is not None:
             out.append(f"ERROR: {self.problem}")
-        missing = self._missing()
+        missing = [] if self._interrupted else self._missing()
         if missing:
             shown = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
             out.append(f"elo: {len(missing)} of {len(self._expected)} items came to no end: {shown}")
