@@ -62,7 +62,7 @@ class RunDir:
         return self.path / "stop"
 
     def create(self) -> None:
-        """Make the directory, take the controller's lock, point ``latest`` here.
+        """Make the directory and take the controller's lock.
 
         Raises ``ConfigError`` when the directory cannot be written or another live run owns it.
         """
@@ -76,6 +76,9 @@ class RunDir:
         if self._lock is None:
             raise ConfigError(f"{self.path}: another run is writing here; give each run its own --elo-dir")
         self.stop_file.unlink(missing_ok=True)
+
+    def point_latest(self) -> None:
+        """Let ``latest`` beside this run point here."""
         _point_latest(self.path)
 
     def write_header(self, facts: dict[str, Any]) -> None:
@@ -105,6 +108,16 @@ class RunDir:
         with contextlib.suppress(OSError):
             self.shards.rmdir()
         self.release()
+
+    def remove_empty(self) -> None:
+        """Remove the directory of a run that never began, and only if it holds nothing."""
+        for name in ("controller.lock", "run.json", "stop"):
+            (self.path / name).unlink(missing_ok=True)
+        latest = self.path.parent / "latest"
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
+            if latest.is_symlink() and not latest.exists():
+                latest.unlink()
 
     def release(self) -> None:
         if self._lock is not None:

@@ -65,7 +65,8 @@ class Controller:
         path = self._config.invocation_params.dir / chosen if chosen else base / new_run_id()
         self._notices.extend(recover(path.parent))
         self._run_dir = RunDir(path)
-        journal = Journal(None, path.name)
+        self._run_dir.create()
+        journal = Journal(self._run_dir.shards / "controller.jsonl", path.name)
         try:
             self._access = prepare(
                 self.settings,
@@ -73,12 +74,25 @@ class Controller:
                 replay=self._config.getoption("--elo-replay"),
                 record=self._config.getoption("--elo-record"),
             )
+        except EloError:
+            self._abandon()
+            raise
         finally:
-            self.ledger.add_lines(journal.take())
-        self._run_dir.create()
+            journal.shut()
         self.plan = self._access.plan(path)
+        self._run_dir.point_latest()
         self._run_dir.write_header(run_header(self.settings, self.plan, self._started))
         return self.plan
+
+    def _abandon(self) -> None:
+        """Leave a run that could not begin: its attempts are kept, a directory without any is not."""
+        self._run_dir.sweep(self.ledger)
+        if attempts := self.ledger.attempts():
+            self._run_dir.write(attempts, ())
+            self._run_dir.finish()
+        else:
+            self._run_dir.finish()
+            self._run_dir.remove_empty()
 
     def header_lines(self) -> list[str]:
         """For the top of the session: what answers, and where the run is kept."""
@@ -126,12 +140,15 @@ class Controller:
             return exit_status
         self._interrupted = exit_status not in (0, 1)
         self.run_dir.sweep(self.ledger)
+        if not self.ledger.attempts():
+            self._close_access()
+            self._abandon()
+            return self._exit_status(exit_status)
         self.run_dir.write(self.ledger.attempts(), self.ledger.outcomes())
         self.run_dir.write_header(
             run_header(self.settings, self.plan, self._started) | {"notes": sorted(self.ledger.notes)}
         )
-        if self._access is not None:
-            self._notices.extend(self._access.close(self.run_dir.responses))
+        self._close_access()
         if self.ledger.outcomes():
             self._rate()
         self.run_dir.finish()
@@ -156,8 +173,13 @@ class Controller:
             out.append(f"elo: {self._lost_workers} workers died; their rows were swept from their journals")
         if self._unused:
             out.append(f"elo: {self._unused} items were bought ahead and not used; their replies are kept")
-        out.append(f"elo: run directory {_short(self.run_dir.path, self._config)}")
+        if self.ledger.attempts():
+            out.append(f"elo: run directory {_short(self.run_dir.path, self._config)}")
         return out
+
+    def _close_access(self) -> None:
+        if self._access is not None:
+            self._notices.extend(self._access.close(self.run_dir.responses))
 
     def _missing(self) -> list[str]:
         return [node_id for node_id in self._expected if node_id not in self._reported]

@@ -52,6 +52,8 @@ class Runner:
     def begin(self, plan: Plan) -> None:
         """Take the controller's plan; until then (``--collect-only``) nothing can run."""
         self._plan = plan
+        if plan.mode == "embedded":
+            self._window = 1  # the local model answers one request at a time; ahead of it there is only a queue
 
     @property
     def plan(self) -> Plan:
