@@ -42,9 +42,11 @@ class EmbeddedModel:
     """A context manager that serves one model file to OpenAI clients on this machine.
 
     The defaults give identical text for identical requests on one machine, in any order and in any
-    process: one slot, one thread, no prompt cache. More ``slots`` answer several requests at once at the
-    price of text that depends on what is answered beside it. A slot holds ``context_tokens`` of prompt
-    and completion together; a longer prompt is refused with HTTP 400.
+    process: one slot, one thread, no prompt cache. More ``slots`` answer several requests at once, and
+    llama.cpp does not promise that a text is independent of what is answered beside it. Another number
+    of ``threads`` rounds differently (two instead of one: 3 of 12 texts changed), so both belong to what
+    makes two runs comparable. A slot holds ``context_tokens`` of prompt and completion together: a
+    longer prompt is refused with HTTP 400, a completion that fills the slot ends with ``length``.
 
     Ask for no more at once than there are slots: further requests wait inside the server, and their
     latency measures the queue.
