@@ -6,29 +6,17 @@ value the user wrote.
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import importlib.util
-import inspect
-import math
 import re
-import sys
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
-from types import ModuleType
 from typing import Any, Final, Protocol
 
-from pytest_elo._text import did_you_mean
 from pytest_elo.tasks.answers import Found, canonical_number, normalised, read_number
+from pytest_elo.tasks.function_check import Function
 from pytest_elo.tasks.yaml_file import Entry
 
-__all__ = ["CHECKS", "Check", "CheckError", "Contains", "Exact", "Function", "Numeric", "Regex"]
-
-
-class CheckError(Exception):
-    """A check that could not be carried out: the check's fault, not the model's."""
+__all__ = ["CHECKS", "Check", "Contains", "Exact", "Function", "Numeric", "Regex"]
 
 
 class Check(Protocol):
@@ -195,81 +183,6 @@ def _tolerance(entry: Entry, value: Fraction) -> Fraction:
     if not _PLAIN_NUMBER.fullmatch(number) or Fraction(number) < 0:
         raise entry.error(f"is {text!r}; use a number of at least 0, or a share of the value such as 2%")
     return abs(value) * Fraction(number) / 100 if text.endswith("%") else Fraction(number)
-
-
-@dataclass(frozen=True, slots=True)
-class Function(_TextKey):
-    """A Python function ``(answer: str) -> bool | float in [0, 1]``."""
-
-    name: str
-    function: Callable[[str], object]
-    source_sha256: str
-    whole = True
-    expected = None
-
-    @property
-    def rule(self) -> Any:
-        return [self.name, self.source_sha256]
-
-    def score(self, answer: Found) -> float:
-        try:
-            result = self.function(answer.text)
-        except Exception as error:  # a user's code may raise anything; the run goes on
-            raise CheckError(f"check {self.name} raised {type(error).__name__}: {error}") from error
-        if isinstance(result, bool):
-            return float(result)
-        if not isinstance(result, int | float) or math.isnan(result) or not 0 <= result <= 1:
-            raise CheckError(f"check {self.name} returned {result!r}; return True, False or a number from 0 to 1")
-        return float(result)
-
-    @classmethod
-    def build(cls, entry: Entry) -> Function:
-        """``function: checks.py:name`` (a file beside the YAML file) or ``function: package.module:name``."""
-        text = entry.text()
-        place, _, name = text.rpartition(":")
-        if not place or not name.isidentifier():
-            raise entry.error(f"is {text!r}; write file.py:name or package.module:name")
-        module = _module(entry, place)
-        function = getattr(module, name, None)
-        if not callable(function):
-            defined = [known for known, value in vars(module).items() if inspect.isfunction(value)]
-            raise entry.error(f"{place} has no function {name!r}{did_you_mean(name, defined)}")
-        if inspect.iscoroutinefunction(function):
-            raise entry.error(f"{name!r} is async; a check is a plain function (text) -> bool or float")
-        return cls(text, function, _source_sha256(module))
-
-
-def _module(entry: Entry, place: str) -> ModuleType:
-    try:
-        if place.endswith(".py"):
-            return _module_from_file(entry.path.parent / place)
-        return importlib.import_module(place)
-    except Exception as error:  # importing runs the user's code
-        raise entry.error(f"cannot import {place} ({type(error).__name__}: {error})") from None
-
-
-def _module_from_file(path: Path) -> ModuleType:
-    """Import a file under a name of its own, so that two files called ``checks.py`` do not collide."""
-    content = hashlib.sha256(str(path.resolve()).encode() + b"\0" + path.read_bytes()).hexdigest()[:16]
-    name = f"_pytest_elo_check_{content}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError("not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
-
-
-def _source_sha256(module: ModuleType) -> str:
-    source = getattr(module, "__file__", None)
-    return hashlib.sha256(Path(source).read_bytes()).hexdigest() if source else ""
 
 
 CHECKS: Final[Mapping[str, Callable[[Entry], Check]]] = {

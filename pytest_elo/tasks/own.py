@@ -34,7 +34,8 @@ from pytest_elo._text import did_you_mean, safe_id, shorten
 from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.records import Grade, Message, Reply
 from pytest_elo.tasks.answers import ANSWERS_VERSION, Found, find_answer
-from pytest_elo.tasks.checks import CHECKS, Check, CheckError
+from pytest_elo.tasks.checks import CHECKS, Check
+from pytest_elo.tasks.function_check import CheckError
 from pytest_elo.tasks.parsing import PARSING_VERSION, unanswered
 from pytest_elo.tasks.yaml_file import Entry, read
 
