@@ -31,7 +31,6 @@ from pytest_elo.rating.combine import Combined, TaskFits
 from pytest_elo.rating.connectivity import reachability
 from pytest_elo.rating.likelihood import expected_score, information, log_likelihood
 from pytest_elo.rating.linalg import inverse_spd, multiply
-from pytest_elo.rating.moments import small_sample
 from pytest_elo.rating.scale import ELO_PER_LOGIT
 
 __all__ = ["PRIOR_SD", "TAU_GRID", "TAU_SCALE", "hierarchical"]
@@ -82,9 +81,9 @@ def hierarchical(tasks: TaskFits, axes: Frame) -> tuple[Combined, float | None]:
     contrast = (
         covariance - covariance[:, anchor, None] - covariance[None, anchor, :] + covariance[anchor, anchor]
     )
-    edges = ((tasks.wins > 0.0) | (tasks.ties > 0.0)).any(axis=0)
+    edges: Booleans = np.any((tasks.wins > 0.0) | (tasks.ties > 0.0), axis=0)
     reach = reachability(edges)
-    present = tasks.groups.present.any(axis=0)
+    present: Booleans = np.any(tasks.groups.present, axis=0)
     valid = reachability(edges | edges.T)[:, anchor] & present & present[anchor]
     value = np.where(valid, mu - mu[anchor], np.nan)
     maps = np.einsum("g,gtij->tij", weight, mode.maps)
@@ -92,9 +91,9 @@ def hierarchical(tasks: TaskFits, axes: Frame) -> tuple[Combined, float | None]:
     for task in range(len(axes.tasks)):
         rows = axes.unit_task == task
         raw[rows] = np.einsum("ij,uj->ui", maps[task], tasks.raw[rows])
-    linear = small_sample(
-        value, np.where(valid, raw - raw[:, anchor, None], 0.0), np.repeat(tasks.active.any(axis=1)[:, None], len(valid), axis=1), axes.unit_task, len(axes.tasks)
-    )
+    contrasts = np.where(valid, raw - raw[:, anchor, None], 0.0)
+    informative = np.any(tasks.active, axis=1)[:, None] & np.ones_like(tasks.active)
+    linear = axes.strata.estimates(value, contrasts, informative)
     weights = tasks.groups.present / np.maximum(tasks.groups.present.sum(axis=0), 1)
     penalised = valid & ~(reach[:, anchor] & reach[anchor])
     df = np.where(valid, np.inf, np.nan)
