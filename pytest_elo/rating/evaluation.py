@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pytest_elo.rating.analysis import analyse
 from pytest_elo.rating.bounds import find_bounds
+from pytest_elo.rating.caveats import find_warnings
 from pytest_elo.rating.hierarchical import PRIOR_SD, TAU_SCALE
 from pytest_elo.rating.homogeneity import homogeneity_p
 from pytest_elo.rating.inputs import Comparisons, Usage
@@ -13,7 +14,6 @@ from pytest_elo.rating.report_policies import policy_reports
 from pytest_elo.rating.report_tasks import task_reports
 from pytest_elo.rating.results import RatingReport, TaskReport
 from pytest_elo.rating.settings import Settings
-from pytest_elo.rating.caveats import find_warnings
 
 __all__ = ["Comparisons", "Settings", "Usage", "comparisons_from_outcomes", "evaluate"]
 

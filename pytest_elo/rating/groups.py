@@ -98,7 +98,7 @@ def influence(
     size = len(cluster_group) * n
     forward = np.bincount(cluster * n + cells.a, residual, size)
     backward = np.bincount(cluster * n + cells.b, residual, size)
-    score: Floats = (forward - backward).reshape(-1, n)
+    score = (forward - backward).astype(np.float64).reshape(-1, n)
     if nu.any():
         tie_residual = np.where(nu > 0.0, ties - counts * tie_probability(d, nu), 0.0)
         per_cluster = np.bincount(cluster, tie_residual, len(cluster_group))
