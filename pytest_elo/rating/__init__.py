@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_elo.rating.settings import Settings as Settings
 
 _HOMES = {
+    "bradley_terry": "bradley_terry",
     "Comparisons": "inputs",
     "RatingReport": "results",
     "Settings": "settings",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ from pytest_elo.rating.combine import Combined, TaskFits, anchored, fit_tasks, p
 from pytest_elo.rating.groups import Groups
 from pytest_elo.rating.hierarchical import hierarchical
 from pytest_elo.rating.inputs import Comparisons, Usage
-from pytest_elo.rating.moments import Estimates, mean_over_units, small_sample
+from pytest_elo.rating.moments import Estimates
 from pytest_elo.rating.quantiles import student_quantile
 from pytest_elo.rating.results import Interval, Measure
 from pytest_elo.rating.scale import ELO_PER_LOGIT
@@ -44,6 +45,10 @@ class Analysis:
     tau: float | None
     known: Booleans
     """(U, n): compared, in a task that counts for the policy, and with usage"""
+    routes: Mapping[str, Combined]
+    """ΔElo by every route, ``combined`` among them; empty with one task, where all routes agree"""
+    means: Mapping[str, Estimates]
+    """mean of each meter per item, (n,) each, with the route's task weights"""
     draws: Draws | None
 
     @property
@@ -54,25 +59,29 @@ class Analysis:
         level = self.settings.level if level is None else level
         return student_quantile(0.5 * (1.0 + level), df)
 
-    def mean(self, meter: str) -> Estimates:
-        """Mean of a meter per item, per policy, with the route's task weights."""
-        values = getattr(self.meters, meter)
-        known = self.known & ~np.isnan(values)
-        mean, raw, active = mean_over_units(values, known, self.combined.weights, self.axes.unit_task)
-        return small_sample(mean, raw, active, self.axes.unit_task, len(self.axes.tasks))
+    @property
+    def compared(self) -> Booleans:
+        """(U,) the units that hold a comparison."""
+        return np.bincount(self.cells.unit, minlength=len(self.axes.unit_task)) > 0
 
-    def gap(self, meter: str, upper: Integers, lower: Integers) -> Estimates:
-        """Mean paired difference of a meter between policies, on items where both are known."""
-        values = getattr(self.meters, meter)
-        known = self.known & ~np.isnan(values)
-        both = known[:, upper] & known[:, lower]
+    def gap(self, upper: Integers, lower: Integers) -> Estimates:
+        """Mean paired difference of tokens between policies, on items where both are known."""
+        values = self.meters.tokens
+        both = self.known[:, upper] & self.known[:, lower]
         difference = np.where(both, values[:, upper] - values[:, lower], 0.0)
+<<<<<<< HEAD
         mean, raw, active = mean_over_units(difference, both, self.combined.weights[:, upper], self.axes.unit_task)
         return small_sample(mean, raw, active, self.axes.unit_task, len(self.axes.tasks))
+=======
+        return self.axes.strata.means(difference, both, self.combined.weights[:, upper])
+>>>>>>> rating
 
-    def delta_measure(self, policy: int) -> Measure:
-        """ΔElo of a policy; without a bound where a penalty made it."""
-        combined = self.combined
+    def delta_measure(self, policy: int, combined: Combined | None = None) -> Measure:
+        """ΔElo of a policy, by another route if one is given; without an interval where a penalty made it."""
+        draws = None
+        if combined is None:
+            combined = self.combined
+            draws = None if self.draws is None else self.draws.delta[:, policy]
         value = float(combined.delta.value[policy])
         if np.isnan(value):
             return Measure(None, reason=self.why_absent(policy))
@@ -81,7 +90,6 @@ class Analysis:
         elo = value * ELO_PER_LOGIT
         if combined.penalised[policy]:
             return Measure(elo, reason="finite only through the penalty")
-        draws = None if self.draws is None else self.draws.delta[:, policy]
         return self._measure(
             value, float(combined.covariance[policy, policy]), float(combined.quantile_df[policy]),
             draws, combined.delta.influence[:, policy],
@@ -98,7 +106,7 @@ class Analysis:
         if tasks.penalised[task, policy]:
             return Measure(value * ELO_PER_LOGIT, reason="finite only through the penalty")
         estimate = tasks.estimates[task]
-        draws = None if self.draws is None else self.draws.task_delta[:, task, policy]
+        draws = None if self.draws is None else self.draws.task_delta[task, :, policy]
         return self._measure(
             value, float(estimate.variance()[policy]), float(estimate.df[policy]), draws,
             estimate.influence[:, policy],
@@ -132,7 +140,7 @@ class Analysis:
     def why_absent_in(self, task: int, policy: int) -> str:
         groups = self.tasks.groups
         if not self.tasks.active[self.axes.unit_task == task][:, policy].any():
-            touched = bool(((self.cells.a == policy) | (self.cells.b == policy)).any())
+            touched = self.tasks.all_ties[task, policy].any()
             if touched and not groups.present[task].any() and self.settings.ties != "half":
                 return f"no decisive comparison, which ties={self.settings.ties} needs"
             return "no comparison"
@@ -154,24 +162,58 @@ def analyse(comparisons: Comparisons, usage: Usage | None, settings: Settings) -
     anchor = axes.policies.index(settings.anchor) if settings.anchor in axes.policies else -1
     tasks = fit_tasks(cells, axes, anchor, settings.ties)
     _check_anchor(tasks, axes, settings)
-    tau, pooled_groups = None, None
-    if settings.route == "anchored":
-        combined = anchored(tasks, axes)
-    elif settings.route == "pooled":
-        combined, pooled_groups = pooled(tasks, cells, axes, settings.ties)
-    else:
-        combined, tau = hierarchical(tasks, axes)
+    routes, pooled_groups, tau = _routes(tasks, cells, axes, settings)
+    combined = routes[settings.route]
     counts = (combined.weights > 0.0)[axes.unit_task]
     known = tasks.active & counts & ~np.isnan(meters.tokens)
+    means = {
+        meter: axes.strata.means(values, known & ~np.isnan(values), combined.weights)
+        for meter, values in ((meter, getattr(meters, meter)) for meter in METERS)
+    }
     draws = None
     if settings.interval != "cr1" and settings.route != "hierarchical":
+        columns = [getattr(meters, meter) for meter in METERS[:5]]
         draws = resample(
-            cells, axes, np.stack([np.nan_to_num(getattr(meters, meter)) for meter in METERS[:5]]),
-            np.stack([known & ~np.isnan(getattr(meters, meter)) for meter in METERS[:5]]),
-            anchor=anchor, mode=settings.ties, pooled=settings.route == "pooled",
-            rounds=settings.bootstrap_rounds, seed=settings.seed,
-        )  # fmt: skip
-    return Analysis(settings, axes, cells, meters, tasks, combined, pooled_groups, tau, known, draws)
+            cells,
+            axes,
+            tasks,
+            pooled_groups if settings.route == "pooled" else None,
+            np.stack([np.nan_to_num(column) for column in columns]),
+            np.stack([known & ~np.isnan(column) for column in columns]),
+            mode=settings.ties,
+            rounds=settings.bootstrap_rounds,
+            seed=settings.seed,
+        )
+    return Analysis(
+        settings=settings,
+        axes=axes,
+        cells=cells,
+        meters=meters,
+        tasks=tasks,
+        combined=combined,
+        pooled_groups=pooled_groups if settings.route == "pooled" else None,
+        tau=tau,
+        known=known,
+        routes=routes if len(routes) > 1 else {},
+        means=means,
+        draws=draws,
+    )
+
+
+def _routes(
+    tasks: TaskFits, cells: Cells, axes: Frame, settings: Settings
+) -> tuple[dict[str, Combined], Groups | None, float | None]:
+    """The chosen route, and the others where there is more than one task to disagree about."""
+    routes: dict[str, Combined] = {}
+    several = int(np.any(tasks.groups.present, axis=1).sum()) > 1
+    groups, tau = None, None
+    if several or settings.route == "anchored":
+        routes["anchored"] = anchored(tasks, cells, axes, settings.ties)
+    if several or settings.route == "pooled":
+        routes["pooled"], groups = pooled(tasks, cells, axes, settings.ties)
+    if several or settings.route == "hierarchical":
+        routes["hierarchical"], tau = hierarchical(tasks, axes)
+    return routes, groups, tau
 
 
 def _check_anchor(tasks: TaskFits, axes: Frame, settings: Settings) -> None:
@@ -186,6 +228,6 @@ def _check_anchor(tasks: TaskFits, axes: Frame, settings: Settings) -> None:
     missing = [axes.tasks[t] for t in np.flatnonzero(compared.any(axis=1) & ~compared[:, tasks.anchor])]
     if missing:
         raise DataError(
-            f"anchor: {settings.anchor!r} has no comparison in {', '.join(missing)}; run it there, choose another "
-            "anchor, drop these tasks (missing_anchor = drop), or rate with the hierarchical route"
+            f"anchor: {settings.anchor!r} has no comparison in {', '.join(missing)}; run it there, choose "
+            "another anchor, drop these tasks (missing_anchor = drop), or rate with the hierarchical route"
         )

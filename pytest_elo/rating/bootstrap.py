@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_elo.rating.cells import Cells, Frame
-from pytest_elo.rating.groups import Ties, fit_groups
+from pytest_elo.rating.combine import TaskFits
+from pytest_elo.rating.groups import Groups, Ties, fit_groups
+from pytest_elo.rating.refit import Design, refit
 
 __all__ = ["Draws", "bca_interval", "percentile_interval", "resample"]
 
@@ -23,7 +25,7 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 
-_CHUNK = 250_000
+_STACK = 250_000
 """Numbers per stack of tables: large enough to amortise numpy's calls, small enough for the cache."""
 
 
@@ -34,23 +36,37 @@ class Draws:
     delta: Floats
     """(B, n) logits against the anchor; NaN where the drawn items do not connect the two"""
     task_delta: Floats
-    """(B, T, n) the same within each task"""
+    """(T, B, n) the same within each task"""
     means: Floats
-    """(B, M, n) means of the M usage columns with the route's task weights"""
+    """(M, B, n) means of the M usage columns with the route's task weights"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Resampled:
+    """One task's rounds."""
+
+    wins: Floats
+    """(B, n, n)"""
+    ties: Floats
+    sums: Floats
+    """(M, B, n) of the usage columns"""
+    sizes: Floats
+    """(M, B, n) items behind the sums"""
 
 
 def resample(
     cells: Cells,
     axes: Frame,
+    tasks: TaskFits,
+    pooled: Groups | None,
     columns: Floats,
     known: Booleans,
     *,
-    anchor: int,
     mode: Ties,
-    pooled: bool,
     rounds: int,
     seed: int,
 ) -> Draws:
+<<<<<<< HEAD
     """Draw ``rounds`` bootstrap rounds. ``columns`` and ``known`` are (M, U, n)."""
     n, n_tasks, n_columns = len(axes.policies), len(axes.tasks), len(columns)
     wins = np.zeros((rounds, n_tasks, n, n))
@@ -85,6 +101,31 @@ def resample(
         delta = _mean(np.moveaxis(task_delta, 1, 0))
         means = _mean(sums / np.where(sizes > 0, sizes, np.nan))
     return Draws(delta, task_delta, means)
+=======
+    """Draw ``rounds`` bootstrap rounds; ``columns`` and ``known`` are (M, U, n).
+
+    ``pooled`` is the fit of all tasks together where that is the route.
+    """
+    every_task = range(len(axes.tasks))
+    drawn = [_task_rounds(cells, axes, columns, known, task, rounds, seed) for task in every_task]
+    anchor = tasks.anchor
+    task_delta = np.stack(
+        [_contrasts(each, tasks.groups, task, anchor, mode) for task, each in enumerate(drawn)]
+    )
+    sums, sizes = np.stack([each.sums for each in drawn]), np.stack([each.sizes for each in drawn])
+    if pooled is None:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return Draws(_mean(task_delta), task_delta, _mean(sums / sizes))
+    together = _Resampled(
+        wins=np.sum([each.wins for each in drawn], axis=0),
+        ties=np.sum([each.ties for each in drawn], axis=0),
+        sums=sums.sum(axis=0),
+        sizes=sizes.sum(axis=0),
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = together.sums / together.sizes
+    return Draws(_contrasts(together, pooled, 0, anchor, mode), task_delta, means)
+>>>>>>> rating
 
 
 def percentile_interval(draws: Floats, level: float) -> tuple[float, float] | None:
@@ -102,7 +143,8 @@ def bca_interval(draws: Floats, value: float, influence: Floats, level: float) -
     if len(finite) < 0.5 * len(draws):
         return None
     normal = NormalDist()
-    below = (float((finite < value).sum()) + 0.5 * float((finite == value).sum())) / len(finite)
+    near = np.abs(finite - value) <= 1e-6 * max(1.0, abs(value))
+    below = (float(((finite < value) & ~near).sum()) + 0.5 * float(near.sum())) / len(finite)
     shift = normal.inv_cdf(min(max(below, 1.0 / (len(finite) + 1.0)), 1.0 - 1.0 / (len(finite) + 1.0)))
     scale = float((influence**2).sum())
     acceleration = float((influence**3).sum()) / (6.0 * scale**1.5) if scale > 0.0 else 0.0
@@ -115,10 +157,62 @@ def bca_interval(draws: Floats, value: float, influence: Floats, level: float) -
     return float(low), float(high)
 
 
-def _contrasts(wins: Floats, ties: Floats, anchor: int, mode: Ties) -> Floats:
+def _task_rounds(
+    cells: Cells, axes: Frame, columns: Floats, known: Booleans, task: int, rounds: int, seed: int
+) -> _Resampled:
+    n = len(axes.policies)
+    start, stop = np.searchsorted(axes.unit_task, [task, task + 1])
+    inside = slice(*np.searchsorted(cells.unit, [start, stop]))
+    size = int(stop - start)
+    local = cells.unit[inside] - start
+    part = Cells(
+        local, cells.a[inside], cells.b[inside], cells.judge[inside], cells.n_judges,
+        cells.wins[inside], cells.losses[inside], cells.ties[inside], cells.n_rows,
+    )  # fmt: skip
+    unit_wins, unit_ties = part.tables(local, size, n)
+    picks = np.random.default_rng([seed, 0, task]).integers(0, size, size=(rounds, size))
+    slots = (picks + np.arange(rounds)[:, None] * size).ravel()
+    weights = np.bincount(slots, minlength=rounds * size).reshape(rounds, size).astype(np.float64)
+    seen = known[:, start:stop]
+    values = np.where(seen, columns[:, start:stop], 0.0)
+    return _Resampled(
+        wins=_exact_product(weights, unit_wins.reshape(size, -1)).reshape(rounds, n, n),
+        ties=_exact_product(weights, unit_ties.reshape(size, -1)).reshape(rounds, n, n),
+        sums=np.stack([_exact_product(weights, column) for column in values]),
+        sizes=np.stack([_exact_product(weights, column.astype(np.float64)) for column in seen]),
+    )
+
+
+def _contrasts(drawn: _Resampled, groups: Groups, group: int, anchor: int, mode: Ties) -> Floats:
+    """(B, n) contrasts to the anchor of every round of one group."""
+    present = np.flatnonzero(groups.present[group])
+    result = np.full(drawn.wins.shape[:2], np.nan)
+    if anchor not in present:
+        return result
+    inside = np.ix_(np.arange(len(drawn.wins)), present, present)
+    wins, ties = drawn.wins[inside], drawn.ties[inside]
+    here = int(np.searchsorted(present, anchor))
+    whole = bool(groups.together[group][np.ix_(present, present)].all())
+    if mode == "davidson" or groups.penalised[group] or not whole:
+        result[:, present] = _fit_each(wins, ties, here, mode)
+        return result
+    scores = wins if mode == "drop" else wins + 0.5 * ties
+    design = Design.of(
+        np.asarray((scores + np.swapaxes(scores, -1, -2)).sum(axis=0)),
+        groups.fit.theta[group][present],
+        groups.fit.inverse[group][np.ix_(present, present)],
+    )
+    won = np.ascontiguousarray(scores[:, design.first, design.second].T)
+    lost = np.ascontiguousarray(scores[:, design.second, design.first].T)
+    theta = refit(design, won, lost)
+    result[:, present] = (theta - theta[here]).T
+    return result
+
+
+def _fit_each(wins: Floats, ties: Floats, anchor: int, mode: Ties) -> Floats:
     n = wins.shape[-1]
-    result = np.full((len(wins), n), np.nan)
-    step = max(1, _CHUNK // max(n * n, 1))
+    result = np.full(wins.shape[:2], np.nan)
+    step = max(1, _STACK // (n * n))
     for start in range(0, len(wins), step):
         part = slice(start, start + step)
         groups = fit_groups(wins[part], ties[part], mode)

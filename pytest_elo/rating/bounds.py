@@ -103,7 +103,7 @@ def _mean_bound(analysis: Analysis, per_task: dict[tuple[int, int], Bound], poli
 
 def _posterior_bound(analysis: Analysis, policy: int) -> Bound | None:
     tasks = analysis.tasks
-    reach = tasks.groups.reaches.any(axis=0)
+    reach = np.any(tasks.groups.reaches, axis=0)
     up, down = bool(reach[policy, analysis.anchor]), bool(reach[analysis.anchor, policy])
     if up == down:
         return None

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pytest_elo.errors import DataError
 from pytest_elo.rating.inputs import Comparisons, Usage, check_lengths, codes, numbers
+from pytest_elo.rating.moments import Strata
 
 __all__ = ["Cells", "Frame", "Meters", "collect_cells", "collect_meters", "exact", "frame"]
 
@@ -35,16 +36,14 @@ class Frame:
     """(U,) task of each unit, ascending"""
     unit_item: tuple[str, ...]
     """(U,) item name of each unit, ascending within the task"""
-    _unit_of: dict[tuple[str, str], int]
+    comparison_unit: Integers
+    """(R,) unit of each comparison"""
+    usage_unit: Integers
+    """(R',) unit of each usage row"""
 
-    def units(self, rows: Comparisons | Usage) -> Integers:
-        """(R,) unit of each row."""
-        task, item = codes(rows, "task", rows.tasks), codes(rows, "item", rows.items)
-        key = task * max(len(rows.items), 1) + item
-        present, inverse = np.unique(key, return_inverse=True)
-        width = max(len(rows.items), 1)
-        units = [self._unit_of[rows.tasks[k // width], rows.items[k % width]] for k in present.tolist()]
-        return np.array(units, dtype=np.int64)[inverse]
+    @property
+    def strata(self) -> Strata:
+        return Strata(self.unit_task, len(self.tasks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ class Cells:
         backward = (group * n_policies + self.b) * n_policies + self.a
         wins = np.bincount(forward, self.wins, size) + np.bincount(backward, self.losses, size)
         ties = np.bincount(forward, self.ties, size) + np.bincount(backward, self.ties, size)
-        return wins.reshape(shape), ties.reshape(shape)
+        return wins.reshape(shape).astype(np.float64), ties.reshape(shape).astype(np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,31 +90,35 @@ class Meters:
 
 def frame(comparisons: Comparisons, usage: Usage | None) -> Frame:
     """The union of the names that rows use, sorted."""
-    tasks: set[str] = set()
     policies: set[str] = set()
-    units: set[tuple[str, str]] = set()
     sources: list[tuple[Comparisons | Usage, tuple[str, ...]]] = [(comparisons, ("a", "b"))]
     if usage is not None:
         sources.append((usage, ("policy",)))
+    named: list[tuple[list[tuple[str, str]], Integers]] = []
     for rows, columns in sources:
         check_lengths(rows)
         task, item = codes(rows, "task", rows.tasks), codes(rows, "item", rows.items)
         width = max(len(rows.items), 1)
-        for key in np.unique(task * width + item).tolist():
-            units.add((rows.tasks[key // width], rows.items[key % width]))
-        tasks.update(rows.tasks[code] for code in np.unique(task).tolist())
+        present, position = _distinct(task * width + item, len(rows.tasks) * width)
+        named.append(([(rows.tasks[k // width], rows.items[k % width]) for k in present.tolist()], position))
         for column in columns:
-            present = np.unique(codes(rows, column, rows.policies)).tolist()
-            policies.update(rows.policies[code] for code in present)
-    ordered = sorted(units)
-    task_names = tuple(sorted(tasks))
-    position = {name: i for i, name in enumerate(task_names)}
+            used, _ = _distinct(codes(rows, column, rows.policies), len(rows.policies))
+            policies.update(rows.policies[code] for code in used.tolist())
+    units = sorted({unit for names, _ in named for unit in names})
+    tasks = tuple(sorted({task for task, _ in units}))
+    task_position = {name: i for i, name in enumerate(tasks)}
+    unit_position = {unit: i for i, unit in enumerate(units)}
+    row_units = [
+        np.array([unit_position[unit] for unit in names], dtype=np.int64)[position]
+        for names, position in named
+    ]
     return Frame(
-        tasks=task_names,
+        tasks=tasks,
         policies=tuple(sorted(policies)),
-        unit_task=np.array([position[task] for task, _ in ordered], dtype=np.int64),
-        unit_item=tuple(item for _, item in ordered),
-        _unit_of={unit: i for i, unit in enumerate(ordered)},
+        unit_task=np.array([task_position[task] for task, _ in units], dtype=np.int64),
+        unit_item=tuple(item for _, item in units),
+        comparison_unit=row_units[0],
+        usage_unit=row_units[1] if usage is not None else np.zeros(0, dtype=np.int64),
     )
 
 
@@ -142,27 +145,33 @@ def collect_cells(comparisons: Comparisons, axes: Frame) -> Cells:
     judge, n_judges = np.full(len(a), -1, dtype=np.int64), 0
     if comparisons.judge is not None:
         names = tuple(sorted(comparisons.judges))
-        judge = _renaming(comparisons.judges, names)[codes(comparisons, "judge", comparisons.judges)]
+        given = codes(comparisons, "judge", comparisons.judges, least=-1)
+        judge = np.append(_renaming(comparisons.judges, names), -1)[given]
         n_judges = len(names)
     flipped = a > b
     share = np.where(flipped, 1.0 - share, share)
     a, b = np.where(flipped, b, a), np.where(flipped, a, b)
     n = max(len(axes.policies), 1)
-    key = ((axes.units(comparisons) * n + a) * n + b) * (n_judges + 1) + judge + 1
-    key, row = np.unique(key[weight > 0.0], return_inverse=True)
+    key = ((axes.comparison_unit * n + a) * n + b) * (n_judges + 1) + judge + 1
+    key, row = _distinct(key[weight > 0.0], len(axes.unit_item) * n * n * (n_judges + 1))
     share, weight = share[weight > 0.0], weight[weight > 0.0]
     tie = share == 0.5
     pair, judge = np.divmod(key, n_judges + 1)
     unit, pair = np.divmod(pair, n * n)
-    sums = [
-        np.bincount(row, column, len(key))
-        for column in (
-            np.where(tie, 0.0, exact(weight * share)),
-            np.where(tie, 0.0, exact(weight * (1.0 - share))),
-            np.where(tie, weight, 0.0),
-        )
-    ]
-    return Cells(unit, pair // n, pair % n, judge - 1, n_judges, *sums, n_rows=len(flipped))
+    wins = np.bincount(row, np.where(tie, 0.0, exact(weight * share)), len(key))
+    losses = np.bincount(row, np.where(tie, 0.0, exact(weight * (1.0 - share))), len(key))
+    ties = np.bincount(row, np.where(tie, weight, 0.0), len(key))
+    return Cells(
+        unit=unit,
+        a=pair // n,
+        b=pair % n,
+        judge=judge - 1,
+        n_judges=n_judges,
+        wins=wins.astype(np.float64),
+        losses=losses.astype(np.float64),
+        ties=ties.astype(np.float64),
+        n_rows=len(flipped),
+    )
 
 
 def collect_meters(usage: Usage | None, axes: Frame) -> Meters:
@@ -171,9 +180,10 @@ def collect_meters(usage: Usage | None, axes: Frame) -> Meters:
     if usage is None:
         return Meters(*(np.full(shape, np.nan) for _ in range(8)))
     policy = _renaming(usage.policies, axes.policies)[codes(usage, "policy", usage.policies)]
-    cell = axes.units(usage) * shape[1] + policy
-    if len(np.unique(cell)) != len(cell):
-        unit, column = divmod(int(np.sort(cell)[np.flatnonzero(np.diff(np.sort(cell)) == 0)[0]]), shape[1])
+    cell = axes.usage_unit * shape[1] + policy
+    times = np.bincount(cell, minlength=1)
+    if times.max() > 1:
+        unit, column = divmod(int(times.argmax()), shape[1])
         raise DataError(
             f"usage: task {axes.tasks[axes.unit_task[unit]]!r}, item {axes.unit_item[unit]!r}, policy "
             f"{axes.policies[column]!r} stands twice; give one row with the means over repeats"
@@ -196,6 +206,21 @@ def collect_meters(usage: Usage | None, axes: Frame) -> Meters:
         score=table("score", 1.0),
         repeats=table("repeats"),
     )
+
+
+def _distinct(keys: Integers, size: int) -> tuple[Integers, Integers]:
+    """Distinct keys in ascending order and the position of each row's key among them.
+
+    By a table over all ``size`` possible keys where that is not much larger than the rows, else by sorting.
+    """
+    if size > 8 * len(keys) + 1_000_000:
+        values, inverse = np.unique(keys, return_inverse=True)
+        return values, inverse.astype(np.int64, copy=False)
+    seen = np.zeros(size, dtype=np.bool_)
+    seen[keys] = True
+    values = np.flatnonzero(seen).astype(np.int64, copy=False)
+    position = np.cumsum(seen) - 1
+    return values, position[keys]
 
 
 def _renaming(names: Sequence[str], canonical: Sequence[str]) -> Integers:

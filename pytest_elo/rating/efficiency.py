@@ -53,7 +53,7 @@ def per_unit(analysis: Analysis, policy: int, meter: str, scale: float) -> Measu
     absent = _absent(analysis, policy)
     if absent is not None:
         return absent
-    mean = analysis.mean(meter)
+    mean = analysis.means[meter]
     value = float(mean.value[policy])
     if math.isnan(value):
         return Measure(None, reason=f"no {_words(meter)} known")
@@ -96,7 +96,7 @@ def per_doubling(analysis: Analysis, policy: int) -> Measure:
         return absent
     if policy == analysis.anchor:
         return Measure(0.0, reason="the anchor: 0 by construction")
-    mean = analysis.mean("tokens")
+    mean = analysis.means["tokens"]
     own, base = float(mean.value[policy]), float(mean.value[analysis.anchor])
     if not (own > 0.0 and base > 0.0):
         return Measure(None, reason="no tokens known")
@@ -135,7 +135,7 @@ def _denominator(mean: Estimates, delta: Estimates, policy: int, scale: float) -
 def _bootstrap_interval(analysis: Analysis, policy: int, meter: str, scale: float, mean: Estimates) -> Interval | None:
     assert analysis.draws is not None
     with np.errstate(divide="ignore", invalid="ignore"):
-        draws = analysis.draws.delta[:, policy] / analysis.draws.means[:, _METER_COLUMN[meter], policy]
+        draws = analysis.draws.delta[:, policy] / analysis.draws.means[_METER_COLUMN[meter], :, policy]
     factor, level = ELO_PER_LOGIT * scale, analysis.settings.level
     if analysis.settings.interval == "percentile":
         ends = percentile_interval(draws, level)

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
-import numpy as np
-
-from pytest_elo.rating.analysis import Analysis, analyse
+from pytest_elo.rating.analysis import analyse
 from pytest_elo.rating.bounds import find_bounds
+from pytest_elo.rating.caveats import find_warnings
 from pytest_elo.rating.hierarchical import PRIOR_SD, TAU_SCALE
+from pytest_elo.rating.homogeneity import homogeneity_p
 from pytest_elo.rating.inputs import Comparisons, Usage
 from pytest_elo.rating.ladders import ladder_reports
 from pytest_elo.rating.outcomes import comparisons_from_outcomes
 from pytest_elo.rating.report_policies import policy_reports
 from pytest_elo.rating.report_tasks import task_reports
-from pytest_elo.rating.results import PolicyReport, RatingReport, TaskReport
+from pytest_elo.rating.results import RatingReport, TaskReport
 from pytest_elo.rating.settings import Settings
 
 __all__ = ["Comparisons", "Settings", "Usage", "comparisons_from_outcomes", "evaluate"]
-
-FEW_CLUSTERS = 20
-TIE_SHARES_APART = 0.15
 
 
 def evaluate(comparisons: Comparisons, usage: Usage | None, settings: Settings) -> RatingReport:
@@ -33,6 +28,7 @@ def evaluate(comparisons: Comparisons, usage: Usage | None, settings: Settings) 
     bounds = find_bounds(analysis)
     tasks = task_reports(analysis, bounds)
     policies, critical = policy_reports(analysis, bounds)
+    homogeneity = homogeneity_p(analysis.tasks)
     cells = analysis.cells
     ties = float(cells.ties.sum())
     total = ties + float(cells.wins.sum() + cells.losses.sum())
@@ -47,16 +43,16 @@ def evaluate(comparisons: Comparisons, usage: Usage | None, settings: Settings) 
         bootstrap_rounds=settings.bootstrap_rounds if analysis.draws is not None else None,
         n_rows=cells.n_rows,
         n_comparisons=total,
-        n_items=len(np.unique(cells.unit)),
-        n_clusters=len(np.unique(cells.unit)),
+        n_items=int(analysis.compared.sum()),
+        n_judges=analysis.combined.n_judges,
         tie_share=ties / total if total > 0.0 else 0.0,
         tau=analysis.tau,
-        homogeneity_p=None,
+        homogeneity_p=homogeneity,
         tasks=tasks,
         policies=policies,
         ladders=ladder_reports(analysis),
         critical_value=critical,
-        warnings=_warnings(analysis, tasks, policies),
+        warnings=find_warnings(analysis, tasks, policies, homogeneity),
     )
 
 
@@ -66,6 +62,7 @@ def _penalty(settings: Settings, tasks: tuple[TaskReport, ...]) -> str:
     if any(task.penalised for task in tasks):
         return "Firth (m - 1 virtual ties by leverage) where no maximum-likelihood rating exists, none elsewhere"
     return "none: maximum likelihood exists everywhere"
+<<<<<<< HEAD
 
 
 def _warnings(analysis: Analysis, tasks: tuple[TaskReport, ...], policies: tuple[PolicyReport, ...]) -> tuple[str, ...]:
@@ -105,3 +102,5 @@ def _excludes_zero(policy: PolicyReport) -> bool:
     if interval is None or interval.low is None or interval.high is None:
         return False
     return interval.low > 0.0 or interval.high < 0.0
+=======
+>>>>>>> rating

@@ -27,7 +27,7 @@ __all__ = ["Fit", "fit_tables"]
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 
-TOLERANCE = 1e-10
+TOLERANCE = 1e-12
 """Largest gradient at the solution, relative to the largest number of comparisons of one policy."""
 
 _MAX_STEPS = 200

@@ -43,7 +43,7 @@ def fit_groups(wins: Floats, ties: Floats, mode: Ties) -> Groups:
     ties = counted_ties(wins, ties, mode)
     beats, tied = wins > 0.0, ties > 0.0
     n = wins.shape[-1]
-    davidson = tied.any(axis=(-1, -2)) & (mode == "davidson")
+    davidson: Booleans = np.any(tied, axis=(-1, -2)) & (mode == "davidson")
     edges = beats | tied
     reaches = reachability(edges)
     mutual = reaches & np.swapaxes(reaches, -1, -2)
@@ -54,9 +54,9 @@ def fit_groups(wins: Floats, ties: Floats, mode: Ties) -> Groups:
         both = by_wins & np.swapaxes(by_wins, -1, -2)
         mutual = np.where(scaled[:, None, None], mutual, both)
         reaches = np.where(scaled[:, None, None], reaches, by_wins)
-    penalised = (together & ~mutual).any(axis=(-1, -2))
+    penalised: Booleans = np.any(together & ~mutual, axis=(-1, -2))
     fit = fit_tables(wins, ties, together, davidson=davidson, penalised=penalised)
-    present = (edges | np.swapaxes(edges, -1, -2)).any(axis=-1)
+    present: Booleans = np.any(edges | np.swapaxes(edges, -1, -2), axis=-1)
     diagonal = np.eye(n, dtype=np.bool_)
     return Groups(
         fit=fit,
@@ -75,7 +75,7 @@ def counted_ties(wins: Floats, ties: Floats, mode: Ties) -> Floats:
         return ties
     if mode == "drop":
         return np.zeros_like(ties)
-    decisive = (wins > 0.0).any(axis=(-1, -2))
+    decisive = np.any(wins > 0.0, axis=(-1, -2))
     return np.where(decisive[:, None, None], ties, 0.0)
 
 
@@ -96,8 +96,14 @@ def influence(
     nu = fit.nu[cell_group]
     residual = cells.wins + 0.5 * ties - counts * expected_score(d, nu)
     size = len(cluster_group) * n
+<<<<<<< HEAD
     score = np.bincount(cluster * n + cells.a, residual, size) - np.bincount(cluster * n + cells.b, residual, size)
     score = score.reshape(-1, n)
+=======
+    forward = np.bincount(cluster * n + cells.a, residual, size)
+    backward = np.bincount(cluster * n + cells.b, residual, size)
+    score = (forward - backward).astype(np.float64).reshape(-1, n)
+>>>>>>> rating
     if nu.any():
         tie_residual = np.where(nu > 0.0, ties - counts * tie_probability(d, nu), 0.0)
         per_cluster = np.bincount(cluster, tie_residual, len(cluster_group))

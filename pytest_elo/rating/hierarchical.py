@@ -31,7 +31,6 @@ from pytest_elo.rating.combine import Combined, TaskFits
 from pytest_elo.rating.connectivity import reachability
 from pytest_elo.rating.likelihood import expected_score, information, log_likelihood
 from pytest_elo.rating.linalg import inverse_spd, multiply
-from pytest_elo.rating.moments import small_sample
 from pytest_elo.rating.scale import ELO_PER_LOGIT
 
 __all__ = ["PRIOR_SD", "TAU_GRID", "TAU_SCALE", "hierarchical"]
@@ -77,10 +76,17 @@ def hierarchical(tasks: TaskFits, axes: Frame) -> tuple[Combined, float | None]:
     mu = np.einsum("g,gn->n", weight, mode.mu)
     off = mode.mu - mu
     covariance = np.einsum("g,gij->ij", weight, mode.inverse + off[:, :, None] * off[:, None, :])
+<<<<<<< HEAD
     contrast = covariance - covariance[:, anchor, None] - covariance[None, anchor, :] + covariance[anchor, anchor]
     edges = ((tasks.wins > 0.0) | (tasks.ties > 0.0)).any(axis=0)
+=======
+    contrast = (
+        covariance - covariance[:, anchor, None] - covariance[None, anchor, :] + covariance[anchor, anchor]
+    )
+    edges: Booleans = np.any((tasks.wins > 0.0) | (tasks.ties > 0.0), axis=0)
+>>>>>>> rating
     reach = reachability(edges)
-    present = tasks.groups.present.any(axis=0)
+    present: Booleans = np.any(tasks.groups.present, axis=0)
     valid = reachability(edges | edges.T)[:, anchor] & present & present[anchor]
     value = np.where(valid, mu - mu[anchor], np.nan)
     maps = np.einsum("g,gtij->tij", weight, mode.maps)
@@ -88,6 +94,7 @@ def hierarchical(tasks: TaskFits, axes: Frame) -> tuple[Combined, float | None]:
     for task in range(len(axes.tasks)):
         rows = axes.unit_task == task
         raw[rows] = np.einsum("ij,uj->ui", maps[task], tasks.raw[rows])
+<<<<<<< HEAD
     linear = small_sample(
         value,
         np.where(valid, raw - raw[:, anchor, None], 0.0),
@@ -95,6 +102,11 @@ def hierarchical(tasks: TaskFits, axes: Frame) -> tuple[Combined, float | None]:
         axes.unit_task,
         len(axes.tasks),
     )
+=======
+    contrasts = np.where(valid, raw - raw[:, anchor, None], 0.0)
+    informative = np.any(tasks.active, axis=1)[:, None] & np.ones_like(tasks.active)
+    linear = axes.strata.estimates(value, contrasts, informative)
+>>>>>>> rating
     weights = tasks.groups.present / np.maximum(tasks.groups.present.sum(axis=0), 1)
     penalised = valid & ~(reach[:, anchor] & reach[anchor])
     df = np.where(valid, np.inf, np.nan)

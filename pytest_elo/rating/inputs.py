@@ -44,7 +44,7 @@ class Comparisons:
     weight: ArrayLike
     """(R,) >= 0"""
     judge: ArrayLike | None = None
-    """(R,) codes into ``judges``; given, intervals are clustered by item and by judge"""
+    """(R,) codes into ``judges``, -1 for none; given, intervals are clustered by item and by judge"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +77,17 @@ class Usage:
     """(R,) number of repeats behind the means"""
 
 
-def codes(rows: Comparisons | Usage, column: str, names: tuple[str, ...]) -> Integers:
-    """The column as int64, checked to be codes into ``names``."""
+def codes(rows: Comparisons | Usage, column: str, names: tuple[str, ...], least: int = 0) -> Integers:
+    """The column as int64, checked to be codes into ``names`` (from ``least``: -1 lets "none" pass)."""
     values = np.asarray(getattr(rows, column))
     if values.ndim != 1 or (len(values) and values.dtype.kind not in "iu"):
         raise DataError(f"{_what(rows)}.{column}: expected a one-dimensional array of integer codes")
     values = values.astype(np.int64)
+<<<<<<< HEAD
     if len(values) and not (values.min() >= 0 and values.max() < len(names)):
+=======
+    if len(values) and not (values.min() >= least and values.max() < len(names)):
+>>>>>>> rating
         raise DataError(f"{_what(rows)}.{column}: a code is outside the {len(names)} names given")
     return values
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_elo.errors import ConfigError
 from pytest_elo.rating.analysis import Analysis
 from pytest_elo.rating.efficiency import Denominator, ratio
 from pytest_elo.rating.moments import Estimates
-from pytest_elo.rating.results import Interval, LadderReport, Measure, Step
+from pytest_elo.rating.results import Interval, LadderReport, LegacyVerdict, Measure, Step
 from pytest_elo.rating.scale import ELO_PER_LOGIT
 from pytest_elo.rating.verdict import VERDICT_LEVEL, legacy_verdict, verdict
 
 __all__ = ["ladder_reports"]
+
+Floats = NDArray[np.float64]
 
 _LEAST_GAP = 0.10
 """A token gap below this share of the lower tier's tokens makes the ratio meaningless."""
@@ -29,7 +33,7 @@ def _ladder(analysis: Analysis, ladder: tuple[str, ...]) -> LadderReport:
     if len(set(ladder)) != len(ladder):
         raise ConfigError(f"ladders: {ladder!r} names a tier twice")
     position = {name: i for i, name in enumerate(analysis.axes.policies)}
-    tokens = analysis.mean("tokens").value
+    tokens = analysis.means["tokens"].value
     rated = [
         position[name]
         for name in ladder
@@ -54,8 +58,8 @@ def _steps(analysis: Analysis, tiers: list[int]) -> tuple[Step, ...]:
     if len(tiers) < 2:
         return ()
     lower, upper = np.array(tiers[:-1]), np.array(tiers[1:])
-    gaps = analysis.gap("tokens", upper, lower)
-    tokens = analysis.mean("tokens").value
+    gaps = analysis.gap(upper, lower)
+    tokens = analysis.means["tokens"].value
     return tuple(
         _step(analysis, int(lower[k]), int(upper[k]), gaps.take(np.array([k])), float(tokens[lower[k]]))
         for k in range(len(lower))
@@ -114,16 +118,16 @@ def _difference(analysis: Analysis, value: float, variance: float, df: float, sc
     return Measure(value * scale, interval, se)
 
 
-def _least(df: np.ndarray, policies: list[int], anchor: int) -> float:
+def _least(df: Floats, policies: list[int], anchor: int) -> float:
     return min(float(df[policy]) for policy in policies if policy != anchor)
 
 
-def _legacy(analysis: Analysis, tiers: list[int], tokens: np.ndarray):  # type: ignore[no-untyped-def]
+def _legacy(analysis: Analysis, tiers: list[int], tokens: Floats) -> LegacyVerdict:
     deltas = analysis.combined.delta.value * ELO_PER_LOGIT
     above = [policy for policy in tiers if policy != analysis.anchor and tokens[policy] > 0.0]
     per_1k = [float(1000.0 * deltas[policy] / tokens[policy]) for policy in above]
     marginals = per_1k[:1]
-    for lower, upper in zip(above, above[1:], strict=False):
+    for lower, upper in pairwise(above):
         gap = tokens[upper] - tokens[lower]
         marginals.append(float(1000.0 * (deltas[upper] - deltas[lower]) / gap) if gap > 0.0 else 0.0)
     return legacy_verdict(per_1k, marginals)

@@ -51,4 +51,5 @@ def log_likelihood(d: Floats, nu: Floats, wins: Floats, ties: Floats) -> Floats:
     half = np.clip(d, -_FARTHEST, _FARTHEST) / 2.0
     log_total = np.log(2.0 * np.cosh(half) + nu)
     log_nu = np.log(np.where(nu > 0.0, nu, 1.0))
-    return wins * (half - log_total) + ties * (log_nu - log_total)
+    heights: Floats = wins * (half - log_total) + ties * (log_nu - log_total)
+    return heights

@@ -37,4 +37,5 @@ def inverse_spd(matrices: Floats) -> tuple[Floats, Floats]:
 
 def multiply(matrices: Floats, vectors: Floats) -> Floats:
     """Matrix-vector products over a stack: ``(..., n, m) x (..., m) -> (..., n)``, in a fixed order."""
-    return np.einsum("...ij,...j->...i", matrices, vectors)
+    product: Floats = np.einsum("...ij,...j->...i", matrices, vectors)
+    return product

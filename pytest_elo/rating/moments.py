@@ -10,11 +10,12 @@ tokens and their ratio jointly.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Estimates", "mean_over_units", "small_sample"]
+__all__ = ["Estimates", "Strata"]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -44,41 +45,30 @@ class Estimates:
         return Estimates(self.value[columns], self.influence[:, columns], self.df[columns])
 
 
+<<<<<<< HEAD
 def small_sample(value: Floats, influence: Floats, active: Booleans, unit_task: Integers, n_tasks: int) -> Estimates:
     """Centre and scale raw influence values.
+=======
+@dataclass(frozen=True, slots=True)
+class Strata:
+    """The units of each task, which stand together; every task has at least one."""
+>>>>>>> rating
 
-    ``influence`` is (U, J), already weighted over tasks; ``active`` (U, J) tells which units carry
-    information on each estimate: a task's clusters K are counted from it. Degrees of freedom are
-    ``(sum v_t)^2 / sum v_t^2/(K_t - 1)`` over tasks; K - 1 for one task.
-    """
-    scaled = np.zeros_like(influence)
-    variances = np.zeros((n_tasks, influence.shape[1]))
-    clusters = np.zeros_like(variances)
-    for task, rows in _slices(unit_task, n_tasks):
-        block, live = influence[rows], active[rows]
-        touched = live.any(axis=1)
-        if not touched.any():
-            continue
-        centre = block[touched].mean(axis=0)
-        count = live.sum(axis=0)
-        factor = np.sqrt(count / np.maximum(count - 1.0, 1.0))
-        scaled[rows] = np.where(touched[:, None], (block - centre) * factor, 0.0)
-        variances[task] = (scaled[rows] ** 2).sum(axis=0)
-        clusters[task] = count
-    lone = (clusters == 1).any(axis=0)
-    noise = (variances**2 / np.maximum(clusters - 1.0, 1.0)).sum(axis=0)
-    total = variances.sum(axis=0)
-    fallback = np.maximum(clusters - 1.0, 0.0).sum(axis=0)
-    df = np.where(noise > 0.0, total**2 / np.where(noise > 0.0, noise, 1.0), fallback)
-    df = np.where(lone | (fallback < 1.0), np.nan, df)
-    return Estimates(value, scaled, df)
+    unit_task: Integers
+    """(U,) ascending"""
+    n_tasks: int
 
+    def totals(self, values: NDArray[Any]) -> Floats:
+        """(T, J) sums over the units of each task of (U, J) values."""
+        if self.n_tasks == 0:
+            return np.zeros((0, values.shape[1]))
+        starts = np.searchsorted(self.unit_task, np.arange(self.n_tasks))
+        return np.asarray(np.add.reduceat(values.astype(np.float64, copy=False), starts, axis=0))
 
-def mean_over_units(
-    values: Floats, known: Booleans, weights: Floats, unit_task: Integers
-) -> tuple[Floats, Floats, Booleans]:
-    """Means (J,) over units within tasks, combined over tasks with ``weights`` (T, J), and raw influence.
+    def estimates(self, value: Floats, influence: Floats, active: Booleans) -> Estimates:
+        """Centre and scale raw influence values.
 
+<<<<<<< HEAD
     ``values`` is (U, J) and counts where ``known``. Tasks where a column knows nothing are left out of its
     mean; a column without any gives NaN. Also returns the activity (U, J) for :func:`small_sample`.
     """
@@ -97,9 +87,38 @@ def mean_over_units(
     active = known & (use > 0.0)[unit_task]
     influence = np.where(active, (filled - means[unit_task]) * (use / np.maximum(counts, 1.0))[unit_task], 0.0)
     return mean, influence, active
+=======
+        ``influence`` is (U, J), already weighted over tasks; ``active`` (U, J) tells which units carry
+        information on each estimate: a task's clusters K are counted from it. Degrees of freedom are
+        ``(sum v_t)^2 / sum v_t^2/(K_t - 1)`` over tasks (Satterthwaite); K - 1 for one task.
+        """
+        touched: Booleans = np.any(active, axis=1, keepdims=True)
+        clusters = self.totals(active)
+        centre = self.totals(np.where(touched, influence, 0.0)) / np.maximum(self.totals(touched), 1.0)
+        factor = np.sqrt(clusters / np.maximum(clusters - 1.0, 1.0))
+        scaled = np.where(touched, (influence - centre[self.unit_task]) * factor[self.unit_task], 0.0)
+        variances = self.totals(scaled**2)
+        noise = (variances**2 / np.maximum(clusters - 1.0, 1.0)).sum(axis=0)
+        most = np.maximum(clusters - 1.0, 0.0).sum(axis=0)
+        df = np.where(noise > 0.0, variances.sum(axis=0) ** 2 / np.where(noise > 0.0, noise, 1.0), most)
+        lone = np.any(clusters == 1, axis=0)
+        return Estimates(value, scaled, np.where(lone | (most < 1.0), np.nan, df))
+>>>>>>> rating
 
+    def means(self, values: Floats, known: Booleans, weights: Floats) -> Estimates:
+        """Means (J,) over units within tasks, combined over tasks with ``weights`` (T, J).
 
-def _slices(unit_task: Integers, n_tasks: int) -> list[tuple[int, slice]]:
-    """The units of each task, which stand together."""
-    ends = np.searchsorted(unit_task, np.arange(n_tasks + 1))
-    return [(task, slice(int(ends[task]), int(ends[task + 1]))) for task in range(n_tasks)]
+        ``values`` is (U, J) and counts where ``known``. Tasks where a column knows nothing are left out of
+        its mean; a column without any gives NaN.
+        """
+        filled = np.where(known, values, 0.0)
+        counts = self.totals(known)
+        use = np.where(counts > 0, weights, 0.0)
+        sums = use.sum(axis=0)
+        use = use / np.where(sums > 0.0, sums, 1.0)
+        each = np.maximum(counts, 1.0)
+        means = self.totals(filled) / each
+        mean = np.where(sums > 0.0, (use * means).sum(axis=0), np.nan)
+        active = known & (use > 0.0)[self.unit_task]
+        pull = (filled - means[self.unit_task]) * (use / each)[self.unit_task]
+        return self.estimates(mean, np.where(active, pull, 0.0), active)

@@ -57,8 +57,8 @@ def comparisons_from_outcomes(
     key, cell = np.unique(pair + rows[2, second], return_inverse=True)
     counts = np.bincount(cell * 3 + outcome, minlength=3 * len(key)).reshape(-1, 3).astype(np.float64)
     weights = counts / counts.sum(axis=1, keepdims=True)
-    row, kind = np.nonzero(counts)
-    rest, b = np.divmod(key[row], len(policies))
+    cell, kind = np.nonzero(counts)
+    rest, b = np.divmod(key[cell], len(policies))
     rest, a = np.divmod(rest, len(policies))
     return Comparisons(
         tasks=tasks,
@@ -69,7 +69,7 @@ def comparisons_from_outcomes(
         a=a,
         b=b,
         share=kind / 2.0,
-        weight=weights[row, kind],
+        weight=weights[cell, kind],
     )
 
 

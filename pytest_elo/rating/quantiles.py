@@ -6,7 +6,7 @@ import math
 from functools import lru_cache
 from statistics import NormalDist
 
-__all__ = ["normal_cdf", "normal_quantile", "student_cdf", "student_quantile"]
+__all__ = ["chi_square_survival", "normal_cdf", "normal_quantile", "student_cdf", "student_quantile"]
 
 _NORMAL = NormalDist()
 
@@ -48,6 +48,24 @@ def student_quantile(p: float, df: float) -> float:
             break
         low, high = (middle, high) if student_cdf(middle, df) < p else (low, middle)
     return 0.5 * (low + high)
+
+
+def chi_square_survival(x: float, df: int) -> float:
+    """P(X > x) for chi-square with ``df >= 1`` whole degrees of freedom (a finite sum, no quadrature)."""
+    if x <= 0.0:
+        return 1.0
+    half = 0.5 * x
+    if df % 2:
+        tail = math.erfc(math.sqrt(half))
+        term, k = math.exp(-half) * math.sqrt(half) / math.gamma(1.5), 1.5
+    else:
+        tail = 0.0
+        term, k = math.exp(-half), 1.0
+    for _ in range(df // 2):
+        tail += term
+        term *= half / k
+        k += 1.0
+    return min(tail, 1.0)
 
 
 def _incomplete_beta(a: float, b: float, x: float) -> float:

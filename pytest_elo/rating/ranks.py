@@ -21,8 +21,8 @@ def rank_intervals(value: Floats, covariance: Floats, *, level: float, seed: int
     """Rank intervals of J estimates with their (J, J) covariance, and the critical value used.
 
     c is the ``level`` quantile of the largest standardised difference under "all estimates are their truth",
-    drawn from the normal with that covariance. Rank 1 is the largest value; a policy's best rank is 1 plus the
-    number of others that are better beyond c standard errors.
+    drawn from the normal with that covariance. Rank 1 is the largest value; a policy's best rank is 1 plus
+    the number of others that are better beyond c standard errors.
     """
     j = len(value)
     first, second = np.triu_indices(j, 1)

@@ -9,11 +9,10 @@ import numpy as np
 from pytest_elo.rating.analysis import Analysis
 from pytest_elo.rating.bounds import Bounds
 from pytest_elo.rating.efficiency import per_doubling, per_extra, per_unit, quadrant_of
-from pytest_elo.rating.moments import Estimates, mean_over_units, small_sample
+from pytest_elo.rating.moments import Estimates
 from pytest_elo.rating.power import power_of
 from pytest_elo.rating.quantiles import student_quantile
 from pytest_elo.rating.ranks import LARGEST_FIELD, rank_intervals
-from pytest_elo.rating.report_tasks import tie_share
 from pytest_elo.rating.results import Interval, Measure, PolicyReport, Power, Quadrant, RankInterval
 from pytest_elo.rating.scale import ELO_PER_LOGIT
 
@@ -26,7 +25,7 @@ def policy_reports(analysis: Analysis, bounds: Bounds) -> tuple[tuple[PolicyRepo
     ranks, critical = _ranks(analysis)
     everyone = np.arange(n)
     to_anchor = np.full(n, analysis.anchor)
-    gaps = analysis.gap("tokens", everyone, to_anchor)
+    gaps = analysis.gap(everyone, to_anchor)
     points = _points(analysis)
     rows = [_policy(analysis, bounds, policy, gaps, points, ranks.get(policy)) for policy in range(n)]
     return tuple(sorted(rows, key=_order)), critical
@@ -45,9 +44,14 @@ def _policy(
     points: Estimates,
     rank: RankInterval | None,
 ) -> PolicyReport:
+<<<<<<< HEAD
     axes, cells, combined = analysis.axes, analysis.cells, analysis.combined
     mine = ((cells.a == policy) | (cells.b == policy)) & (combined.weights[:, policy] > 0.0)[axes.unit_task[cells.unit]]
+=======
+    axes, combined = analysis.axes, analysis.combined
+>>>>>>> rating
     counted = combined.weights[:, policy] > 0.0
+    volume, ties = analysis.tasks.volume(policy)
     items = int((analysis.tasks.active[:, policy] & counted[axes.unit_task]).sum())
     delta = analysis.delta_measure(policy)
     quadrant, extra, lost = _against_anchor(analysis, policy, gaps)
@@ -62,8 +66,8 @@ def _policy(
         is_anchor=policy == analysis.anchor,
         n_tasks=int((analysis.tasks.valid[:, policy] & counted).sum()),
         n_items=items,
-        n_comparisons=float((cells.wins + cells.losses + cells.ties)[mine].sum()),
-        tie_share=tie_share(analysis, mine),
+        n_comparisons=float(volume[counted].sum()),
+        tie_share=float(ties[counted].sum() / volume[counted].sum()) if volume[counted].any() else None,
         samples_per_item=_mean_of(analysis, "samples", policy),
         repeats_per_item=_mean_of(analysis, "repeats", policy),
         score=_score(analysis, policy),
@@ -76,6 +80,9 @@ def _policy(
         delta=delta,
         penalised=bool(combined.penalised[policy]),
         bound=bounds.combined.get(policy),
+        by_route=tuple(
+            (route, analysis.delta_measure(policy, combined)) for route, combined in analysis.routes.items()
+        ),
         tasks_as_sample=_tasks_as_sample(analysis, policy),
         elo_per_1k=per_1k,
         elo_per_1k_high_tokens=high.value,
@@ -125,9 +132,7 @@ def _points(analysis: Analysis) -> Estimates:
     score, anchor = analysis.meters.score, analysis.anchor
     both = ~np.isnan(score) & ~np.isnan(score[:, anchor, None])
     difference = np.where(both, 100.0 * (score - score[:, anchor, None]), 0.0)
-    weights = analysis.combined.weights
-    mean, raw, active = mean_over_units(difference, both, weights, analysis.axes.unit_task)
-    return small_sample(mean, raw, active, analysis.axes.unit_task, len(analysis.axes.tasks))
+    return analysis.axes.strata.means(difference, both, analysis.combined.weights)
 
 
 def _points_measure(analysis: Analysis, points: Estimates, policy: int) -> Measure:
@@ -153,7 +158,7 @@ def _score(analysis: Analysis, policy: int) -> float | None:
 
 
 def _mean_of(analysis: Analysis, meter: str, policy: int) -> float | None:
-    value = float(analysis.mean(meter).value[policy])
+    value = float(analysis.means[meter].value[policy])
     return None if math.isnan(value) else value
 
 

@@ -9,38 +9,32 @@ from pytest_elo.rating.bounds import Bounds
 from pytest_elo.rating.connectivity import components
 from pytest_elo.rating.results import PolicyTask, TaskReport
 
-__all__ = ["task_reports", "tie_share"]
+__all__ = ["task_reports"]
 
 
 def task_reports(analysis: Analysis, bounds: Bounds) -> tuple[TaskReport, ...]:
     return tuple(_task(analysis, bounds, task) for task in range(len(analysis.axes.tasks)))
 
 
-def tie_share(analysis: Analysis, chosen: np.ndarray) -> float | None:
-    """Share of ties in the weight of the chosen cells."""
-    cells = analysis.cells
-    ties = float(cells.ties[chosen].sum())
-    total = ties + float(cells.wins[chosen].sum() + cells.losses[chosen].sum())
-    return ties / total if total > 0.0 else None
-
-
 def _task(analysis: Analysis, bounds: Bounds, task: int) -> TaskReport:
-    axes, cells, tasks = analysis.axes, analysis.cells, analysis.tasks
+    axes, tasks = analysis.axes, analysis.tasks
     groups = tasks.groups
-    inside = axes.unit_task[cells.unit] == task
+    rows = axes.unit_task == task
+    known = ~np.isnan(analysis.meters.tokens[rows])
     present = groups.present[task]
     edges = (tasks.wins[task] > 0.0) | (tasks.ties[task] > 0.0)
     named = tuple(tuple(axes.policies[i] for i in group) for group in components(edges) if present[list(group)].any())
     used = bool((analysis.combined.weights[task] > 0.0).any())
     mutual = groups.mutual[task][np.ix_(present, present)]
-    share = tie_share(analysis, inside)
+    ties = 0.5 * float(tasks.all_ties[task].sum())
+    total = ties + float(tasks.wins[task].sum())
     return TaskReport(
         task=axes.tasks[task],
         used=used,
         reason=None if used else _why_unused(analysis, task),
-        n_items=len(np.unique(cells.unit[inside])),
-        n_comparisons=float((cells.wins + cells.losses + cells.ties)[inside].sum()),
-        tie_share=0.0 if share is None else share,
+        n_items=int(analysis.compared[rows].sum()),
+        n_comparisons=total,
+        tie_share=ties / total if total > 0.0 else 0.0,
         anchor_present=bool(present[analysis.anchor]),
         strongly_connected=bool(present.any() and mutual.all()),
         components=named,
@@ -49,32 +43,35 @@ def _task(analysis: Analysis, bounds: Bounds, task: int) -> TaskReport:
         policies=tuple(
             _policy(analysis, bounds, task, policy)
             for policy in range(len(axes.policies))
+<<<<<<< HEAD
             if analysis.meters.tokens[axes.unit_task == task, policy].size
             and (present[policy] or not np.isnan(analysis.meters.tokens[axes.unit_task == task, policy]).all())
+=======
+            if present[policy] or known[:, policy].any()
+>>>>>>> rating
         ),
     )
 
 
 def _why_unused(analysis: Analysis, task: int) -> str:
     if not analysis.tasks.groups.present[task].any():
-        if analysis.settings.ties != "half" and (analysis.axes.unit_task[analysis.cells.unit] == task).any():
+        if analysis.settings.ties != "half" and analysis.tasks.all_ties[task].any():
             return f"every comparison is a tie, ties={analysis.settings.ties} sees nothing in it"
         return "no comparison"
     return f"the anchor {analysis.settings.anchor!r} has no comparison here"
 
 
 def _policy(analysis: Analysis, bounds: Bounds, task: int, policy: int) -> PolicyTask:
-    axes, cells, meters = analysis.axes, analysis.cells, analysis.meters
+    axes, meters = analysis.axes, analysis.meters
     rows = axes.unit_task == task
-    mine = ((cells.a == policy) | (cells.b == policy)) & rows[cells.unit]
-    weight = float((cells.wins + cells.losses + cells.ties)[mine].sum())
+    volume, _ = analysis.tasks.volume(policy)
     penalised = bool(analysis.tasks.penalised[task, policy])
     compared = analysis.tasks.active[rows, policy]
     return PolicyTask(
         task=axes.tasks[task],
         policy=axes.policies[policy],
         n_items=int(compared.sum()),
-        n_comparisons=weight,
+        n_comparisons=float(volume[task]),
         score=_mean(meters.score[rows, policy]),
         tokens_per_item=_mean(np.where(compared, meters.tokens[rows, policy], np.nan)),
         delta=analysis.task_measure(task, policy),

@@ -167,6 +167,8 @@ class PolicyReport:
     """ΔElo"""
     penalised: bool
     bound: Bound | None
+    by_route: tuple[tuple[str, Measure], ...]
+    """(route, ΔElo) for all three routes; empty with one task, where there is nothing to choose"""
     tasks_as_sample: Measure
     """mean ΔElo with the tasks seen as a sample of all tasks: mean ± t(T-1) SD/sqrt(T)"""
     elo_per_1k: Measure
@@ -261,12 +263,14 @@ class RatingReport:
     n_comparisons: float
     """their total weight"""
     n_items: int
-    n_clusters: int
+    n_judges: int
+    """judges that intervals are clustered by besides items; 0 without"""
     tie_share: float
     tau: float | None
-    """between-task SD of one rating in Elo, hierarchical route only"""
+    """between-task SD of one rating in Elo (of a difference: 1.41 times as much), posterior mean of the
+    hierarchical model; ``None`` with one task"""
     homogeneity_p: float | None
-    """p value of "all tasks share one set of ratings", pooled route with two tasks or more"""
+    """p value of "all tasks share one set of ratings"; ``None`` where fewer than two tasks can be compared"""
     tasks: tuple[TaskReport, ...]
     policies: tuple[PolicyReport, ...]
     """the anchor first, then by ΔElo from high to low, then those without"""

@@ -43,7 +43,8 @@ def verdict(steps: Sequence[Step], *, worth: float, n_items: int) -> Verdict:
     if interval is None or value is None or not interval.bounded:
         return _say("UNDECIDED", None, f"the marginal from {where} is unbounded")
     low, high = interval.low, interval.high
-    assert low is not None and high is not None
+    assert low is not None
+    assert high is not None
     shown = f"marginal {where}: {value:+.2f} [{low:+.2f}, {high:+.2f}] Elo/1k at 90 %"
     if high < 0.0:
         return _say("HARMFUL", None, f"{shown}, below 0")
