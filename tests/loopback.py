@@ -2,9 +2,9 @@
 
 In a test::
 
-    with Gateway([reply("429", status=429), reply("hello")]) as gateway:
-        ...  # requests to gateway.base_url
-    assert gateway.bill == ...
+    with LoopbackGateway([error(429), reply("hello")]) as server:
+        ...  # requests to server.base_url
+    assert server.bill.total_tokens == 15
 
 A script is a list of responses (the last one repeats) or a function from a request to a response. As a
 process: ``python tests/loopback.py --port-file F [--script S.json] [--latency-s 1]``; its log is then read
@@ -247,10 +247,15 @@ class LoopbackGateway:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop answering; connections are refused from now on."""
         assert self._loop is not None
         assert self._stopping is not None
-        self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(10)
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join(10)
 
     @property
     def origin(self) -> str:

@@ -91,6 +91,7 @@ class Call:
         self.model = str(body.get("model") or "")
         self._requested = body
         self._content = content
+        self._secret = rules.secret.encode()
         self._limit: AdaptiveLimit = rules.limits.of(rules.host, self.model)
         known = rules.negotiator.adaptations(self.model) if self.model else ()
         self._adaptations: tuple[str, ...] = tuple(dict.fromkeys((*adaptations, *known)))
@@ -164,7 +165,8 @@ class Call:
     def relayed(self, kind: str | None) -> None:
         """A stream that was handed on ended: ``kind`` says how, when not at its own end."""
         reading = self._read()
-        if kind is not None and not (kind == "aborted" and reading.error_kind is None):
+        # who stops reading after an error or after the last event has not aborted anything
+        if kind is not None and (kind != "aborted" or reading.error_kind == "incomplete"):
             reading.error_kind = kind
         self._close(reading)
         if reading.error_kind is None:
@@ -243,7 +245,7 @@ class Call:
     def _delivered(self, reading: Reading, body: Mapping[str, Any] | None) -> Delivered:
         if body is None:
             headers = [(name, value) for name, value in self._headers.items() if name not in _HOP_HEADERS]
-            return Delivered(self._status, headers, b"".join(self._chunks), reading)
+            return Delivered(self._status, headers, self._received(), reading)
         content = json.dumps(body).encode()
         return Delivered(self._status, [("content-type", "application/json")], content, reading)
 
@@ -256,25 +258,33 @@ class Call:
                 reading.body = self._stream.assembled()
             return reading
         content_type = self._headers.get("content-type", "")
-        return read_response(self.api, self._status, content_type, b"".join(self._chunks))
+        return read_response(self.api, self._status, content_type, self._received())
+
+    def _received(self) -> bytes:
+        """The body so far, without the key should the gateway have echoed it."""
+        if len(self._chunks) != 1 or self._secret in self._chunks[0]:
+            content = b"".join(self._chunks)
+            self._chunks = [content.replace(self._secret, b"[key]") if self._secret else content]
+        return self._chunks[0]
 
     def _is_asked_model(self, answered: str | None) -> bool:
         return answered is None or same_model(self.model, answered, self.rules.allowed_models)
 
     def _close(self, reading: Reading) -> None:
         assert self._row is not None
+        latency_s = time.perf_counter() - self._sent
         self.rules.meter.close(
             self.record,
             self._row,
             reading,
             api=self.api,
             body=self._effective,
-            latency_s=time.perf_counter() - self._sent,
+            latency_s=latency_s,
         )
         self._row = None
         if reading.error_kind == "rate_limit":
             now = time.time()
-            self._limit.rate_limited(now, retry_after_s(self._headers, now))
+            self._limit.rate_limited(now, retry_after_s(self._headers, now), sent=now - latency_s)
         elif reading.error_kind is None:
             self._limit.succeeded()
         self._free_slot()

@@ -6,9 +6,10 @@ lock: add oneself, look at the sum, step back if it is too much. Only a change o
 rate-limit signal or per ``limit`` successes) takes a file lock. Without a directory the same code runs on
 anonymous memory, for one process.
 
-Additive increase, multiplicative decrease: a 429 halves the limit, at most once per cool-down, so that the
-64 answers of one burst count as one signal and not as 64; every ``limit`` successes add one. A
-``Retry-After`` pauses all workers, since the gateway limits the key and not the process.
+Increase slowly, decrease by half: a 429 halves the limit, but only if its request was sent after the last
+halving, so that the 64 answers of one burst count as one signal and not as 64. Every ``limit`` successes
+add a tenth (at least one). A ``Retry-After`` pauses all workers, since the gateway limits the key and not
+the process.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ _HEAD = struct.Struct("<dddq")  # limit, pause until, last shrink (Unix times), 
 _SLOT = struct.Struct("<ii")  # process id, requests in flight
 _N_SLOTS = 256
 _SIZE = _HEAD.size + _SLOT.size * _N_SLOTS
+_GROWTH = 0.1
 _SHORTEST_WAIT_S = 0.01
 _LONGEST_WAIT_S = 0.25
 
@@ -72,9 +74,8 @@ class AdaptiveLimit:
     ``concurrency`` is the highest the limit ever gets and where it starts. All times are Unix times.
     """
 
-    def __init__(self, concurrency: int, path: Path | None = None, *, cool_down_s: float = 1.0) -> None:
+    def __init__(self, concurrency: int, path: Path | None = None) -> None:
         self._most = max(concurrency, 1)
-        self._cool_down_s = cool_down_s
         self._file: int | None = None
         if path is None or fcntl is None:
             self._memory = mmap.mmap(-1, _SIZE)
@@ -121,24 +122,25 @@ class AdaptiveLimit:
         self._count(-1)
 
     def succeeded(self) -> None:
-        """An answer came: after ``limit`` of them the limit grows by one."""
+        """An answer came: after ``limit`` of them the limit grows."""
         limit = self._head()[0]
         if limit >= self._most:
             return
         self._successes += 1
-        # each process sees its share of the answers, so growth stays one per ``limit`` over all of them
+        # each process sees its share of the answers, so growth stays one step per ``limit`` over all
         if self._successes >= max(limit, 1.0):
             self._successes = 0
             with self._locked():
-                self._set_head(limit=min(self._head()[0] + 1, float(self._most)))
+                limit = self._head()[0]
+                self._set_head(limit=min(limit + max(1.0, limit * _GROWTH), float(self._most)))
 
-    def rate_limited(self, now: float, retry_after_s: float | None) -> None:
-        """A 429 came: halve the limit (once per cool-down) and pause everyone as the gateway asked."""
+    def rate_limited(self, now: float, retry_after_s: float | None, *, sent: float) -> None:
+        """A 429 came for a request sent at ``sent``: halve the limit, pause everyone as the gateway asked."""
         with self._locked():
             limit, pause_until, last_shrink = self._head()
             if retry_after_s is not None:
                 pause_until = max(pause_until, now + retry_after_s)
-            if now - last_shrink >= self._cool_down_s:
+            if sent > last_shrink:
                 in_use = min(limit, float(max(self.in_flight, 1)))
                 limit, last_shrink = max(in_use / 2, 1.0), now
             self._set_head(limit, pause_until, last_shrink)

@@ -10,9 +10,8 @@ import asyncio
 import json
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from pytest_elo.errors import GatewayError
 from pytest_elo.gateway.call import Again, Call, Delivered, Rules, key_of
@@ -186,7 +185,8 @@ class AsyncTransport(_Transport):
 
     def __init__(self, rules: Rules, endpoint: Endpoint | None) -> None:
         super().__init__(rules, endpoint)
-        self._pools: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncPool] = WeakKeyDictionary()
+        self._pools: dict[asyncio.AbstractEventLoop, AsyncPool] = {}
+        self._guardians: dict[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = {}
 
     async def handle_async_request(self, request: Any) -> Any:
         content = await request.aread()
@@ -220,7 +220,7 @@ class AsyncTransport(_Transport):
 
     async def _attempt(self, call: Call, outgoing: Any) -> Any:
         try:
-            pool = self._loop_pool()
+            pool = self._pools.get(asyncio.get_running_loop()) or await self._open_pool()
             response = await pool.send(outgoing)
             if call.begin(response.status_code, response.headers):
                 stream = relay_stream_types()[1](_AsyncRelay(self, pool, call, response))
@@ -237,16 +237,26 @@ class AsyncTransport(_Transport):
             return call.failed(kind)
         return call.answered()
 
-    def _loop_pool(self) -> AsyncPool:
+    async def _open_pool(self) -> AsyncPool:
         loop = asyncio.get_running_loop()
-        if loop not in self._pools:
-            self._pools[loop] = AsyncPool(self.endpoint.base_url if self.endpoint else "")
+        self._pools[loop] = AsyncPool(self.endpoint.base_url if self.endpoint else "")
+        # a loop shuts its open generators down before it closes: that is when its connections are closed,
+        # without anybody having to remember
+        self._guardians[loop] = self._guardian(loop)
+        await anext(self._guardians[loop])
         return self._pools[loop]
 
+    async def _guardian(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            del self._guardians[loop]
+            await self._pools.pop(loop).aclose()
+
     async def aclose(self) -> None:
-        pool = self._pools.pop(asyncio.get_running_loop(), None)
-        if pool is not None:
-            await pool.aclose()
+        guardian = self._guardians.get(asyncio.get_running_loop())
+        if guardian is not None:
+            await guardian.aclose()
 
     async def __aenter__(self) -> AsyncTransport:
         return self

@@ -91,13 +91,12 @@ def _settle(
     if completion is None:
         completion = max((total or 0) - prompt, 0)
     surplus = (total or 0) - prompt - completion
-    if cached and surplus == cached:
-        return prompt + cached, completion  # the prompt was reported without its cached part
+    if cached and (cached > prompt or surplus == cached):
+        prompt += cached  # the prompt was reported without its cached part
+        surplus -= cached
     if surplus > 0:
-        return prompt, completion + surplus  # thoughts left out of completion
-    if cached and cached > prompt:
-        prompt += cached
-    if reasoning and reasoning > completion:
+        completion += surplus  # thoughts left out of completion
+    elif reasoning and reasoning > completion:
         completion += reasoning
     return prompt, completion
 
