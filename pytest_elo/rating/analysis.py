@@ -69,12 +69,7 @@ class Analysis:
         values = self.meters.tokens
         both = self.known[:, upper] & self.known[:, lower]
         difference = np.where(both, values[:, upper] - values[:, lower], 0.0)
-<<<<<<< HEAD
-        mean, raw, active = mean_over_units(difference, both, self.combined.weights[:, upper], self.axes.unit_task)
-        return small_sample(mean, raw, active, self.axes.unit_task, len(self.axes.tasks))
-=======
         return self.axes.strata.means(difference, both, self.combined.weights[:, upper])
->>>>>>> rating
 
     def delta_measure(self, policy: int, combined: Combined | None = None) -> Measure:
         """ΔElo of a policy, by another route if one is given; without an interval where a penalty made it."""
@@ -112,7 +107,9 @@ class Analysis:
             estimate.influence[:, policy],
         )  # fmt: skip
 
-    def _measure(self, value: float, variance: float, df: float, draws: Floats | None, pull: Floats) -> Measure:
+    def _measure(
+        self, value: float, variance: float, df: float, draws: Floats | None, pull: Floats
+    ) -> Measure:
         elo = value * ELO_PER_LOGIT
         if np.isnan(variance) or np.isnan(df):
             return Measure(elo, reason="no interval: a task has fewer than two items")

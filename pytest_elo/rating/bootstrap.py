@@ -66,42 +66,6 @@ def resample(
     rounds: int,
     seed: int,
 ) -> Draws:
-<<<<<<< HEAD
-    """Draw ``rounds`` bootstrap rounds. ``columns`` and ``known`` are (M, U, n)."""
-    n, n_tasks, n_columns = len(axes.policies), len(axes.tasks), len(columns)
-    wins = np.zeros((rounds, n_tasks, n, n))
-    ties = np.zeros_like(wins)
-    sums = np.zeros((n_tasks, rounds, n_columns, n))
-    sizes = np.zeros_like(sums)
-    for task in range(n_tasks):
-        rows = np.flatnonzero(axes.unit_task == task)
-        inside = np.isin(cells.unit, rows)
-        local = np.searchsorted(rows, cells.unit[inside])
-        part = Cells(
-            local, cells.a[inside], cells.b[inside], cells.judge[inside], cells.n_judges,
-            cells.wins[inside], cells.losses[inside], cells.ties[inside], cells.n_rows,
-        )  # fmt: skip
-        unit_wins, unit_ties = part.tables(local, len(rows), n)
-        generator = np.random.default_rng([seed, 0, task])
-        picks = generator.integers(0, len(rows), size=(rounds, len(rows)))
-        offsets = np.arange(rounds)[:, None] * len(rows)
-        counts = np.bincount((picks + offsets).ravel(), minlength=rounds * len(rows)).reshape(rounds, len(rows))
-        weights = counts.astype(np.float64)
-        wins[:, task] = _exact_product(weights, unit_wins.reshape(len(rows), n * n)).reshape(rounds, n, n)
-        ties[:, task] = _exact_product(weights, unit_ties.reshape(len(rows), n * n)).reshape(rounds, n, n)
-        for column in range(n_columns):
-            live = known[column, rows]
-            sums[task, :, column] = _exact_product(weights, np.where(live, columns[column, rows], 0.0))
-            sizes[task, :, column] = _exact_product(weights, live.astype(np.float64))
-    task_delta = _contrasts(wins.reshape(-1, n, n), ties.reshape(-1, n, n), anchor, mode).reshape(rounds, n_tasks, n)
-    if pooled:
-        delta = _contrasts(wins.sum(axis=1), ties.sum(axis=1), anchor, mode)
-        means = sums.sum(axis=0) / np.where(sizes.sum(axis=0) > 0, sizes.sum(axis=0), np.nan)
-    else:
-        delta = _mean(np.moveaxis(task_delta, 1, 0))
-        means = _mean(sums / np.where(sizes > 0, sizes, np.nan))
-    return Draws(delta, task_delta, means)
-=======
     """Draw ``rounds`` bootstrap rounds; ``columns`` and ``known`` are (M, U, n).
 
     ``pooled`` is the fit of all tasks together where that is the route.
@@ -125,7 +89,6 @@ def resample(
     with np.errstate(invalid="ignore", divide="ignore"):
         means = together.sums / together.sizes
     return Draws(_contrasts(together, pooled, 0, anchor, mode), task_delta, means)
->>>>>>> rating
 
 
 def percentile_interval(draws: Floats, level: float) -> tuple[float, float] | None:

@@ -102,9 +102,6 @@ def fit_tasks(cells: Cells, axes: Frame, anchor: int, mode: Ties) -> TaskFits:
         alone = Strata(np.zeros(int(rows.sum()), dtype=np.int64), 1)
         estimates.append(alone.estimates(delta[task], contrast[rows], active[rows]))
     mutual = groups.mutual[:, :, anchor] if anchor >= 0 else np.zeros_like(valid)
-<<<<<<< HEAD
-    return TaskFits(wins, ties, groups, anchor, valid, delta, raw, contrast, active, tuple(estimates), valid & ~mutual)
-=======
     return TaskFits(
         wins=wins,
         ties=ties,
@@ -119,7 +116,6 @@ def fit_tasks(cells: Cells, axes: Frame, anchor: int, mode: Ties) -> TaskFits:
         estimates=tuple(estimates),
         penalised=valid & ~mutual,
     )
->>>>>>> rating
 
 
 def anchored(tasks: TaskFits, cells: Cells, axes: Frame, mode: Ties) -> Combined:

@@ -60,47 +60,7 @@ def _penalty(settings: Settings, tasks: tuple[TaskReport, ...]) -> str:
     if settings.route == "hierarchical":
         return f"normal prior of {PRIOR_SD:.0f} Elo on ratings, half-normal of {TAU_SCALE:.0f} Elo on tau"
     if any(task.penalised for task in tasks):
-        return "Firth (m - 1 virtual ties by leverage) where no maximum-likelihood rating exists, none elsewhere"
+        return (
+            "Firth (m - 1 virtual ties by leverage) where no maximum-likelihood rating exists, none elsewhere"
+        )
     return "none: maximum likelihood exists everywhere"
-<<<<<<< HEAD
-
-
-def _warnings(analysis: Analysis, tasks: tuple[TaskReport, ...], policies: tuple[PolicyReport, ...]) -> tuple[str, ...]:
-    lines = []
-    used = [task for task in tasks if task.used]
-    for task in tasks:
-        if not task.used:
-            lines.append(f"task {task.task} is not in the ratings: {task.reason}")
-        elif task.n_items < FEW_CLUSTERS:
-            lines.append(
-                f"task {task.task} has {task.n_items} items; intervals need about {FEW_CLUSTERS} to be trusted"
-            )
-        if len(task.components) > 1:
-            groups = " | ".join(", ".join(group) for group in task.components)
-            lines.append(f"task {task.task}: groups never compared with each other: {groups}")
-        elif task.used and task.penalised:
-            lines.append(
-                f"task {task.task}: some policies never lost or never won against the rest; "
-                "a penalty decides how far apart they stand"
-            )
-    if analysis.settings.ties == "half":
-        apart = max((abs(a.tie_share - b.tie_share) for a, b in combinations(used, 2)), default=0.0)
-        if apart > TIE_SHARES_APART:
-            lines.append(
-                f"tie shares of the averaged tasks differ by {100 * apart:.0f} points: half-tie Elo is not on one "
-                "scale over them, use ties = davidson"
-            )
-    separable = [p for p in policies if not p.is_anchor and p.delta.interval is not None and _excludes_zero(p)]
-    rated = [p for p in policies if not p.is_anchor and p.delta.value is not None]
-    if rated and not separable:
-        lines.append(f"nothing is separable: no ΔElo to {analysis.settings.anchor} excludes 0")
-    return tuple(lines)
-
-
-def _excludes_zero(policy: PolicyReport) -> bool:
-    interval = policy.delta.interval
-    if interval is None or interval.low is None or interval.high is None:
-        return False
-    return interval.low > 0.0 or interval.high < 0.0
-=======
->>>>>>> rating

@@ -96,14 +96,9 @@ def influence(
     nu = fit.nu[cell_group]
     residual = cells.wins + 0.5 * ties - counts * expected_score(d, nu)
     size = len(cluster_group) * n
-<<<<<<< HEAD
-    score = np.bincount(cluster * n + cells.a, residual, size) - np.bincount(cluster * n + cells.b, residual, size)
-    score = score.reshape(-1, n)
-=======
     forward = np.bincount(cluster * n + cells.a, residual, size)
     backward = np.bincount(cluster * n + cells.b, residual, size)
     score = (forward - backward).astype(np.float64).reshape(-1, n)
->>>>>>> rating
     if nu.any():
         tie_residual = np.where(nu > 0.0, ties - counts * tie_probability(d, nu), 0.0)
         per_cluster = np.bincount(cluster, tie_residual, len(cluster_group))

@@ -71,20 +71,17 @@ def hierarchical(tasks: TaskFits, axes: Frame) -> tuple[Combined, float | None]:
     scores = (tasks.wins + 0.5 * tasks.ties) / phi[:, None, None]
     several = int(live.sum()) > 1
     grid = (TAU_GRID if several else TAU_GRID[:1]) / ELO_PER_LOGIT
-    mode = _fit(scores, tasks.groups.fit.nu, (tasks.wins / phi[:, None, None], tasks.ties / phi[:, None, None]), grid)
+    mode = _fit(
+        scores, tasks.groups.fit.nu, (tasks.wins / phi[:, None, None], tasks.ties / phi[:, None, None]), grid
+    )
     weight = _posterior(mode.evidence, grid)
     mu = np.einsum("g,gn->n", weight, mode.mu)
     off = mode.mu - mu
     covariance = np.einsum("g,gij->ij", weight, mode.inverse + off[:, :, None] * off[:, None, :])
-<<<<<<< HEAD
-    contrast = covariance - covariance[:, anchor, None] - covariance[None, anchor, :] + covariance[anchor, anchor]
-    edges = ((tasks.wins > 0.0) | (tasks.ties > 0.0)).any(axis=0)
-=======
     contrast = (
         covariance - covariance[:, anchor, None] - covariance[None, anchor, :] + covariance[anchor, anchor]
     )
     edges: Booleans = np.any((tasks.wins > 0.0) | (tasks.ties > 0.0), axis=0)
->>>>>>> rating
     reach = reachability(edges)
     present: Booleans = np.any(tasks.groups.present, axis=0)
     valid = reachability(edges | edges.T)[:, anchor] & present & present[anchor]
@@ -94,19 +91,9 @@ def hierarchical(tasks: TaskFits, axes: Frame) -> tuple[Combined, float | None]:
     for task in range(len(axes.tasks)):
         rows = axes.unit_task == task
         raw[rows] = np.einsum("ij,uj->ui", maps[task], tasks.raw[rows])
-<<<<<<< HEAD
-    linear = small_sample(
-        value,
-        np.where(valid, raw - raw[:, anchor, None], 0.0),
-        np.repeat(tasks.active.any(axis=1)[:, None], len(valid), axis=1),
-        axes.unit_task,
-        len(axes.tasks),
-    )
-=======
     contrasts = np.where(valid, raw - raw[:, anchor, None], 0.0)
     informative = np.any(tasks.active, axis=1)[:, None] & np.ones_like(tasks.active)
     linear = axes.strata.estimates(value, contrasts, informative)
->>>>>>> rating
     weights = tasks.groups.present / np.maximum(tasks.groups.present.sum(axis=0), 1)
     penalised = valid & ~(reach[:, anchor] & reach[anchor])
     df = np.where(valid, np.inf, np.nan)

@@ -83,11 +83,7 @@ def codes(rows: Comparisons | Usage, column: str, names: tuple[str, ...], least:
     if values.ndim != 1 or (len(values) and values.dtype.kind not in "iu"):
         raise DataError(f"{_what(rows)}.{column}: expected a one-dimensional array of integer codes")
     values = values.astype(np.int64)
-<<<<<<< HEAD
-    if len(values) and not (values.min() >= 0 and values.max() < len(names)):
-=======
     if len(values) and not (values.min() >= least and values.max() < len(names)):
->>>>>>> rating
         raise DataError(f"{_what(rows)}.{column}: a code is outside the {len(names)} names given")
     return values
 
@@ -101,7 +97,9 @@ def numbers(rows: Comparisons | Usage, column: str, low: float, high: float, *, 
     bad = ~(absent & missing) & ~((values >= low) & (values <= high) & np.isfinite(values))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise DataError(f"{_what(rows)}.{column}: row {row} holds {values[row]!r}, not a number in [{low}, {high}]")
+        raise DataError(
+            f"{_what(rows)}.{column}: row {row} holds {values[row]!r}, not a number in [{low}, {high}]"
+        )
     return values
 
 

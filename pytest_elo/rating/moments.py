@@ -45,14 +45,9 @@ class Estimates:
         return Estimates(self.value[columns], self.influence[:, columns], self.df[columns])
 
 
-<<<<<<< HEAD
-def small_sample(value: Floats, influence: Floats, active: Booleans, unit_task: Integers, n_tasks: int) -> Estimates:
-    """Centre and scale raw influence values.
-=======
 @dataclass(frozen=True, slots=True)
 class Strata:
     """The units of each task, which stand together; every task has at least one."""
->>>>>>> rating
 
     unit_task: Integers
     """(U,) ascending"""
@@ -68,26 +63,6 @@ class Strata:
     def estimates(self, value: Floats, influence: Floats, active: Booleans) -> Estimates:
         """Centre and scale raw influence values.
 
-<<<<<<< HEAD
-    ``values`` is (U, J) and counts where ``known``. Tasks where a column knows nothing are left out of its
-    mean; a column without any gives NaN. Also returns the activity (U, J) for :func:`small_sample`.
-    """
-    n_tasks = len(weights)
-    filled = np.where(known, values, 0.0)
-    totals = np.zeros(weights.shape)
-    counts = np.zeros(weights.shape)
-    for task, rows in _slices(unit_task, n_tasks):
-        totals[task] = filled[rows].sum(axis=0)
-        counts[task] = known[rows].sum(axis=0)
-    use = np.where(counts > 0, weights, 0.0)
-    sums = use.sum(axis=0)
-    use = use / np.where(sums > 0.0, sums, 1.0)
-    means = totals / np.maximum(counts, 1.0)
-    mean = np.where(sums > 0.0, (use * means).sum(axis=0), np.nan)
-    active = known & (use > 0.0)[unit_task]
-    influence = np.where(active, (filled - means[unit_task]) * (use / np.maximum(counts, 1.0))[unit_task], 0.0)
-    return mean, influence, active
-=======
         ``influence`` is (U, J), already weighted over tasks; ``active`` (U, J) tells which units carry
         information on each estimate: a task's clusters K are counted from it. Degrees of freedom are
         ``(sum v_t)^2 / sum v_t^2/(K_t - 1)`` over tasks (Satterthwaite); K - 1 for one task.
@@ -103,7 +78,6 @@ class Strata:
         df = np.where(noise > 0.0, variances.sum(axis=0) ** 2 / np.where(noise > 0.0, noise, 1.0), most)
         lone = np.any(clusters == 1, axis=0)
         return Estimates(value, scaled, np.where(lone | (most < 1.0), np.nan, df))
->>>>>>> rating
 
     def means(self, values: Floats, known: Booleans, weights: Floats) -> Estimates:
         """Means (J,) over units within tasks, combined over tasks with ``weights`` (T, J).

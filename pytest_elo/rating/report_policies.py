@@ -44,12 +44,7 @@ def _policy(
     points: Estimates,
     rank: RankInterval | None,
 ) -> PolicyReport:
-<<<<<<< HEAD
-    axes, cells, combined = analysis.axes, analysis.cells, analysis.combined
-    mine = ((cells.a == policy) | (cells.b == policy)) & (combined.weights[:, policy] > 0.0)[axes.unit_task[cells.unit]]
-=======
     axes, combined = analysis.axes, analysis.combined
->>>>>>> rating
     counted = combined.weights[:, policy] > 0.0
     volume, ties = analysis.tasks.volume(policy)
     items = int((analysis.tasks.active[:, policy] & counted[axes.unit_task]).sum())
@@ -104,7 +99,9 @@ def _policy(
     )
 
 
-def _against_anchor(analysis: Analysis, policy: int, gaps: Estimates) -> tuple[Quadrant | None, Measure, Measure]:
+def _against_anchor(
+    analysis: Analysis, policy: int, gaps: Estimates
+) -> tuple[Quadrant | None, Measure, Measure]:
     delta, gap = float(analysis.combined.delta.value[policy]), float(gaps.value[policy])
     if policy == analysis.anchor:
         own = Measure(None, reason="the anchor: nothing is extra")
@@ -213,7 +210,9 @@ def _leave_one_out(analysis: Analysis, policy: int) -> tuple[tuple[str, float], 
     )
 
 
-def _task_specific(delta: Measure, signs: tuple[int, int, int], without: tuple[tuple[str, float], ...]) -> bool:
+def _task_specific(
+    delta: Measure, signs: tuple[int, int, int], without: tuple[tuple[str, float], ...]
+) -> bool:
     if delta.value is None or delta.value == 0.0 or len(without) < 2:
         return False
     turned = any(value * delta.value <= 0.0 for _, value in without)

@@ -23,7 +23,9 @@ def _task(analysis: Analysis, bounds: Bounds, task: int) -> TaskReport:
     known = ~np.isnan(analysis.meters.tokens[rows])
     present = groups.present[task]
     edges = (tasks.wins[task] > 0.0) | (tasks.ties[task] > 0.0)
-    named = tuple(tuple(axes.policies[i] for i in group) for group in components(edges) if present[list(group)].any())
+    named = tuple(
+        tuple(axes.policies[i] for i in group) for group in components(edges) if present[list(group)].any()
+    )
     used = bool((analysis.combined.weights[task] > 0.0).any())
     mutual = groups.mutual[task][np.ix_(present, present)]
     ties = 0.5 * float(tasks.all_ties[task].sum())
@@ -43,12 +45,7 @@ def _task(analysis: Analysis, bounds: Bounds, task: int) -> TaskReport:
         policies=tuple(
             _policy(analysis, bounds, task, policy)
             for policy in range(len(axes.policies))
-<<<<<<< HEAD
-            if analysis.meters.tokens[axes.unit_task == task, policy].size
-            and (present[policy] or not np.isnan(analysis.meters.tokens[axes.unit_task == task, policy]).all())
-=======
             if present[policy] or known[:, policy].any()
->>>>>>> rating
         ),
     )
 
