@@ -12,6 +12,9 @@ from pytest_elo.report.numbers import MISSING, interval, plain, signed
 if TYPE_CHECKING:
     from pytest_elo.rating.results import LadderReport, PolicyReport, PolicyTask, RatingReport, Step
 
+WIDTH = 100
+"""Columns that the widest line of a table may take."""
+
 __all__ = ["header_lines", "lines", "strategy_table", "task_table"]
 
 
@@ -46,19 +49,29 @@ def header_lines(report: Report) -> list[str]:
         )
         rounds = f", {rating.bootstrap_rounds} bootstrap rounds" if rating.bootstrap_rounds else ""
         out.append(
-            f"intervals {rating.interval} {rating.level:.0%} over {rating.n_clusters} items{rounds}, seed {rating.seed}"
+            f"intervals {rating.interval} {rating.level:.0%} over {rating.n_items} items{rounds}, seed {rating.seed}"
         )
     out.append("denominator: total tokens of every attempt of the items compared, retries and discards included")
     return out
 
 
-def strategy_table(report: Report) -> str:
-    """One row a strategy, in the order of the ladder where there is one."""
+def strategy_table(report: Report, width: int = WIDTH) -> str:
+    """One row a strategy, in the order of the ladder where there is one.
+
+    The Δ of each task stands in a column of its own as long as the table fits ``width``; otherwise only in
+    ``task_table``.
+    """
     rating = report.rating
     assert rating is not None
+    full = _strategy_table(rating, [task.task for task in rating.tasks])
+    if max(map(len, full.splitlines())) <= width:
+        return full
+    return _strategy_table(rating, [])
+
+
+def _strategy_table(rating: RatingReport, tasks: Sequence[str]) -> str:
     steps = {step.upper: step for ladder in rating.ladders for step in ladder.steps}
     verdicts = {ladder.tiers[-1]: ladder.verdict.code for ladder in rating.ladders if ladder.tiers}
-    tasks = [task.task for task in rating.tasks]
     rows = [
         [
             policy.policy,
@@ -75,15 +88,14 @@ def strategy_table(report: Report) -> str:
         ]
         for policy in _ordered(rating)
     ]
-    level = f"{rating.level:.0%}"
     heads = [
         "strategy",
-        "samples",
+        "sam-\nples",
         "items",
         "score",
         "tokens\n/item",
-        *(f"Δ {task}" for task in tasks),
-        f"ΔElo [{level}]",
+        *(f"Δ\n{task}" for task in tasks),
+        f"ΔElo\n[{rating.level:.0%} interval]",
         "Elo\n/1k",
         "marginal\nElo/1k",
         "SD\ntasks",
@@ -118,12 +130,18 @@ def task_table(rating: RatingReport) -> str:
             plain(policy.tokens_per_item, 1),
             f"{signed(policy.delta.value)} {interval(policy.delta.interval)}".strip(),
             f"{task.tie_share:.0%}",
-            policy.flag or "",
+            _flag(policy),
         ]
         for task in rating.tasks
         for policy in task.policies
     ]
     return _tabulate(rows, ["task", "strategy", "items", "score", "tokens/item", "ΔElo in task", "ties", "mark"])
+
+
+def _flag(policy: PolicyTask) -> str:
+    if policy.bound is None:
+        return policy.flag or ""
+    return f"{policy.flag}: {policy.bound.side} {signed(policy.bound.value)} at {policy.bound.level:.0%}"
 
 
 def _ordered(rating: RatingReport) -> list[PolicyReport]:
@@ -160,6 +178,8 @@ def _delta(policy: PolicyReport) -> str:
     if policy.is_anchor:
         return "0 (anchor)"
     mark = "*" if policy.penalised else ""
+    if policy.bound is not None:
+        return f"{signed(policy.delta.value)}{mark} {policy.bound.side} {signed(policy.bound.value)}"
     return f"{signed(policy.delta.value)}{mark} {interval(policy.delta.interval)}".strip()
 
 
@@ -170,7 +190,7 @@ def _ratio(policy: PolicyReport) -> str:
 def _marginal(step: Step | None) -> str:
     if step is None:
         return ""
-    return signed(step.marginal.value, 2) if step.marginal.value is not None else "not resolved"
+    return signed(step.marginal.value, 2) if step.marginal.value is not None else "unresolved"
 
 
 def _footnotes(rating: RatingReport) -> Iterator[str]:
@@ -188,22 +208,29 @@ def _footnotes(rating: RatingReport) -> Iterator[str]:
 
 
 def _facts(policy: PolicyReport) -> Iterator[str]:
+    if policy.delta.value is None:
+        yield f"no ΔElo: {policy.delta.reason}"
+        return
     points = policy.score_points
     if points.value is not None:
         yield f"score {signed(points.value)} points {interval(points.interval)}".rstrip()
-    extra = policy.elo_per_extra_1k
-    if extra.value is not None:
-        yield f"Elo per extra 1k {signed(extra.value, 2)} {interval(extra.interval, 2)}".rstrip()
-    elif extra.reason:
-        yield f"no Elo per extra 1k: {extra.reason}"
-    if policy.delta.value is None and policy.delta.reason:
-        yield f"no ΔElo: {policy.delta.reason}"
-    if policy.last_success_ratio is not None and abs(policy.last_success_ratio - 1) > 0.005:
-        yield f"counting the last success alone would show {policy.last_success_ratio:.2f} times its Elo/1k"
+    yield from _efficiency(policy)
     if policy.power is not None:
         yield policy.power.text
     if policy.task_specific:
         yield "task-specific: the gain does not hold across tasks"
+
+
+def _efficiency(policy: PolicyReport) -> Iterator[str]:
+    extra, saved = policy.elo_per_extra_1k, policy.elo_lost_per_1k_saved
+    if saved.value is not None:
+        yield f"cheaper but weaker: {plain(saved.value, 2)} Elo lost per 1k tokens saved"
+    elif extra.value is not None:
+        yield f"{policy.quadrant}: {signed(extra.value, 2)} Elo per extra 1k {interval(extra.interval, 2)}".rstrip()
+    elif extra.reason:
+        yield f"no Elo per extra 1k: {extra.reason}"
+    if policy.last_success_ratio is not None and abs(policy.last_success_ratio - 1) > 0.005:
+        yield f"counting the last success alone would show {policy.last_success_ratio:.2f} times its Elo/1k"
 
 
 def _ladder_lines(ladder: LadderReport) -> Iterator[str]:
