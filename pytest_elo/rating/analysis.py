@@ -143,6 +143,8 @@ class Analysis:
             return "no comparison"
         if self.anchor < 0 or not groups.present[task, self.anchor]:
             return "the anchor has no comparison here"
+        if not groups.fit.converged[task]:
+            return "the fit did not converge: the weights span too many orders of magnitude"
         return "not connected to the anchor by comparisons: the difference is unknown"
 
     def why_absent(self, policy: int) -> str:

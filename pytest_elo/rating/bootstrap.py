@@ -179,9 +179,8 @@ def _fit_each(wins: Floats, ties: Floats, anchor: int, mode: Ties) -> Floats:
     for start in range(0, len(wins), step):
         part = slice(start, start + step)
         groups = fit_groups(wins[part], ties[part], mode)
-        valid = groups.together[:, :, anchor] & groups.present & groups.present[:, anchor, None]
         theta = groups.fit.theta
-        result[part] = np.where(valid, theta - theta[:, anchor, None], np.nan)
+        result[part] = np.where(groups.rated(anchor), theta - theta[:, anchor, None], np.nan)
     return result
 
 

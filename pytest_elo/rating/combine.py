@@ -93,7 +93,7 @@ def fit_tasks(cells: Cells, axes: Frame, anchor: int, mode: Ties) -> TaskFits:
         valid = np.zeros((n_tasks, n), dtype=np.bool_)
         delta, contrast = np.zeros((n_tasks, n)), np.zeros_like(raw)
     else:
-        valid = groups.together[:, :, anchor] & groups.present & groups.present[:, anchor, None]
+        valid = groups.rated(anchor)
         delta = np.where(valid, groups.fit.theta - groups.fit.theta[:, anchor, None], 0.0)
         contrast = np.where(valid[axes.unit_task], raw - raw[:, anchor, None], 0.0)
     estimates = []
@@ -136,7 +136,7 @@ def pooled(tasks: TaskFits, cells: Cells, axes: Frame, mode: Ties) -> tuple[Comb
     anchor = tasks.anchor
     groups = fit_groups(tasks.wins.sum(axis=0)[None], tasks.ties.sum(axis=0)[None], mode)
     theta = groups.fit.theta[0]
-    valid = groups.together[0, :, anchor] & groups.present[0] & groups.present[0, anchor]
+    valid = groups.rated(anchor)[0]
     value = np.where(valid, theta - theta[anchor], np.nan)
     one = np.zeros(len(cells.unit), dtype=np.int64)
     raw = influence(cells, groups, one, cells.unit, np.zeros(len(axes.unit_task), dtype=np.int64), mode)

@@ -122,7 +122,9 @@ def quadrant_of(delta: float, extra_tokens: float) -> Quadrant:
     """Where (ΔElo, extra tokens) lies; only ``gain`` has an Elo per token worth ranking."""
     if extra_tokens > 0.0:
         return "gain" if delta > 0.0 else "dominated"
-    return "dominates" if delta >= 0.0 else "cheaper-but-weaker"
+    if delta >= 0.0:
+        return "dominates"
+    return "cheaper-but-weaker" if extra_tokens < 0.0 else "dominated"
 
 
 def _denominator(mean: Estimates, delta: Estimates, policy: int, scale: float) -> Denominator:

@@ -37,6 +37,11 @@ class Groups:
     penalised: Booleans
     """(G,): no maximum-likelihood rating exists, Firth's penalty was used"""
 
+    def rated(self, anchor: int) -> Booleans:
+        """(G, n): the difference to the anchor has a value."""
+        found = self.together[:, :, anchor] & self.present & self.present[:, anchor, None]
+        return found & self.fit.converged[:, None]
+
 
 def fit_groups(wins: Floats, ties: Floats, mode: Ties) -> Groups:
     """Fit (G, n, n) tables of wins and symmetric ties under a tie mode."""

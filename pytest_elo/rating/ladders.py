@@ -94,6 +94,8 @@ def _step(analysis: Analysis, lower: int, upper: int, gap: Estimates, base: floa
 def _unresolved(token_gap: Measure, base: float) -> str | None:
     if token_gap.value is None:
         return token_gap.reason
+    if token_gap.value == 0.0:
+        return "the tiers spend as many tokens"
     if abs(token_gap.value) < _LEAST_GAP * base:
         return f"the tiers are {token_gap.value:.0f} tokens apart, under 10 % of {base:.0f}"
     if token_gap.interval is None:

@@ -14,17 +14,22 @@ __all__ = ["inverse_spd", "multiply"]
 
 Floats = NDArray[np.float64]
 
+_LEAST_PIVOT = 1e-15
+"""relative to the diagonal element it started from"""
+
 
 def inverse_spd(matrices: Floats) -> tuple[Floats, Floats]:
     """Invert a stack ``(..., n, n)`` of symmetric positive definite matrices by Gauss-Jordan sweeps.
 
     Returns the inverses and the logarithms of the determinants ``(...)``. Pivots are taken in order,
-    which is stable for positive definite matrices.
+    which is stable for positive definite matrices; one that rounding has pushed to 0 or below is lifted to
+    the smallest that double precision can tell from 0.
     """
     work = np.array(matrices, dtype=np.float64)
     log_determinant = np.zeros(work.shape[:-2])
+    floor = _LEAST_PIVOT * np.einsum("...ii->...i", work)
     for k in range(work.shape[-1]):
-        pivot = work[..., k, k].copy()
+        pivot = np.maximum(work[..., k, k], floor[..., k])
         log_determinant += np.log(pivot)
         row = work[..., k, :] / pivot[..., None]
         column = work[..., :, k].copy()

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 
 _NEWTON_STEPS = 60
-_BISECTIONS = 40
+_BISECTIONS = 30
 _WIDEST = 60.0
 """Logits from the estimate within which a bound is looked for (10,400 Elo)."""
 

@@ -80,7 +80,8 @@ def refit(design: Design, won: Floats, lost: Floats) -> Floats:
         if not len(live):
             break
         expected = strengths[design.second] - strengths[design.first]
-        np.exp(expected, out=expected)
+        with np.errstate(over="ignore"):
+            np.exp(expected, out=expected)
         expected += 1.0
         np.divide(counts, expected, out=expected)
         np.subtract(score, expected, out=expected)

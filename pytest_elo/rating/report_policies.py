@@ -116,6 +116,8 @@ def _against_anchor(
     other = Measure(None, reason=f"{quadrant}: this ratio has no meaning here")
     if quadrant == "dominates":
         return quadrant, Measure(None, reason="dominates: at least as strong for no more tokens"), other
+    if gap == 0.0:
+        return quadrant, Measure(None, reason="as many tokens as the anchor"), other
     if analysis.combined.penalised[policy]:
         value = ELO_PER_LOGIT * 1000.0 * delta / gap
         measure = Measure(value, reason="finite only through the penalty")
