@@ -159,9 +159,7 @@ def error(
 ) -> Response:
     """A JSON error body in OpenAI's shape (``status`` may be 200)."""
     body = {"error": {"message": message, "type": "error", "code": code, **fields}}
-    return Response(
-        status=status, body=json.dumps(body).encode(), headers=headers or {}, billed=billed or Billed()
-    )
+    return Response(status=status, body=json.dumps(body).encode(), headers=headers or {}, billed=billed or Billed())
 
 
 def html(status: int = 200, text: str = "<!DOCTYPE html><html><body>console</body></html>") -> Response:
@@ -397,9 +395,7 @@ async def _send_chunks(response: Response, chunks: Sequence[bytes], writer: asyn
 
 
 def _head(response: Response, chunked: bool) -> bytes:
-    reason = (
-        HTTPStatus(response.status).phrase if response.status in HTTPStatus._value2member_map_ else "Status"
-    )
+    reason = HTTPStatus(response.status).phrase if response.status in HTTPStatus._value2member_map_ else "Status"
     length = "transfer-encoding: chunked" if chunked else f"content-length: {len(response.body)}"
     lines = [f"HTTP/1.1 {response.status} {reason}", f"content-type: {response.content_type}", length]
     lines += [f"{name}: {value}" for name, value in response.headers.items()]

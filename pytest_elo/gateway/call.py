@@ -288,9 +288,7 @@ class Call:
         latency_s = time.perf_counter() - self._sent
         try:
             self._tell_limit(reading, latency_s)
-            self.rules.meter.close(
-                self.record, row, reading, api=self.api, body=self._effective, latency_s=latency_s
-            )
+            self.rules.meter.close(self.record, row, reading, api=self.api, body=self._effective, latency_s=latency_s)
         finally:
             self._free_slot()
 
@@ -331,9 +329,7 @@ class Call:
 
 
 _DATE = re.compile(r"(-\d{4}-\d{2}-\d{2}|-\d{8}|-\d{4})$")
-_HOP_HEADERS = frozenset(
-    {"content-encoding", "content-length", "transfer-encoding", "connection", "set-cookie"}
-)
+_HOP_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "set-cookie"})
 
 
 def key_of(rules: Rules, tag: Tag, api: str, body: Mapping[str, Any]) -> tuple[str, int] | None:

@@ -119,9 +119,7 @@ class Gateway:
         import openai
 
         transport: Any = self._async
-        http_client = openai.DefaultAsyncHttpxClient(
-            transport=transport, follow_redirects=False, trust_env=False
-        )
+        http_client = openai.DefaultAsyncHttpxClient(transport=transport, follow_redirects=False, trust_env=False)
         return openai.AsyncOpenAI(http_client=http_client, **self._client_options())
 
     def _client_options(self) -> dict[str, Any]:
@@ -152,9 +150,7 @@ class Gateway:
             parameters={**self.settings.parameters, **(parameters or {})},
         )
 
-    async def send_chat(
-        self, tag: Tag, body: Mapping[str, Any], calls: list[CallRecord]
-    ) -> Reply | GatewayError:
+    async def send_chat(self, tag: Tag, body: Mapping[str, Any], calls: list[CallRecord]) -> Reply | GatewayError:
         """Send one chat request charged to ``tag``: the reply, or why there is none.
 
         The call's record is put into ``calls`` before anything is sent.
@@ -223,9 +219,7 @@ class Gateway:
             "accept": "application/json",
             "user-agent": "pytest-elo",
         }
-        return http_module().Request(
-            method, self._url(path), headers=headers, extensions={"timeout": self._timeouts()}
-        )
+        return http_module().Request(method, self._url(path), headers=headers, extensions={"timeout": self._timeouts()})
 
     def _timeouts(self) -> dict[str, float]:
         timeout = self.settings.timeout_s

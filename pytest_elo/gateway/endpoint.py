@@ -55,9 +55,7 @@ class Endpoint:
     key: Secret
 
     @classmethod
-    def checked(
-        cls, base_url: str, key: str | None, *, key_variable: str, url_source: str = "base_url"
-    ) -> Endpoint:
+    def checked(cls, base_url: str, key: str | None, *, key_variable: str, url_source: str = "base_url") -> Endpoint:
         """Refuse what can't work, with what to write instead; ``url_source`` names where the URL stands.
 
         Raises ``ConfigError``.
@@ -81,9 +79,7 @@ class Endpoint:
     def at(self, base_url: str) -> Endpoint:
         """The same key at another base URL of the same origin (the path that preflight found to work)."""
         if origin_of(base_url) != self.origin:
-            raise ConfigError(
-                f"{base_url} is not on {self.host}: the key is only sent to the configured host"
-            )
+            raise ConfigError(f"{base_url} is not on {self.host}: the key is only sent to the configured host")
         return replace(self, base_url=base_url)
 
 
@@ -105,9 +101,7 @@ def _checked_url(url: str, source: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigError(f"{source} = {url!r} is not a web address: write it like https://host/api")
     if parts.username is not None:
-        raise ConfigError(
-            f"{source} contains credentials: write only the address, the key goes in its variable"
-        )
+        raise ConfigError(f"{source} contains credentials: write only the address, the key goes in its variable")
     plain = f"{parts.scheme}://{parts.netloc}{parts.path}"
     if parts.query or parts.fragment or "?" in url:
         raise ConfigError(f"{source} has a query or fragment, which breaks every path: write {_base(plain)}")
@@ -135,9 +129,7 @@ def _checked_key(key: str | None, variable: str) -> str:
     if not key.strip():
         raise ConfigError(f"{variable} is empty: export it with the gateway's API key")
     if re.search(r"\s", key):
-        raise ConfigError(
-            f"{variable} contains white space or a line break ({Secret(key).hint}): export it without"
-        )
+        raise ConfigError(f"{variable} contains white space or a line break ({Secret(key).hint}): export it without")
     if not key.isascii() or not key.isprintable():
         raise ConfigError(f"{variable} contains characters no key has ({Secret(key).hint}): copy it again")
     if key[0] in "'\"" or key[-1] in "'\"":
@@ -157,9 +149,7 @@ def check_model_name(model: str, source: str = "model") -> str:
             "the gateway's console shows it"
         )
     if re.search(r"\s", model):
-        raise ConfigError(
-            f"{source} = {model!r} contains white space: write the name as the console shows it"
-        )
+        raise ConfigError(f"{source} = {model!r} contains white space: write the name as the console shows it")
     return model
 
 

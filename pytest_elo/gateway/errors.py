@@ -204,13 +204,9 @@ def explain(
     what = f"HTTP {http_status} ({kind})" if http_status is not None else kind
     tries = "" if attempts == 1 else f" after {attempts} attempts"
     said = f", the gateway says {_one_line(message)!r}" if message else ""
-    remedy = _REMEDIES.get(kind, "see the ledger for the attempts").format(
-        model=model, key_variable=key_variable
-    )
+    remedy = _REMEDIES.get(kind, "see the ledger for the attempts").format(model=model, key_variable=key_variable)
     key = f" (key: {key_hint})" if key_hint and kind in ("auth", "forbidden", "quota") else ""
-    return GatewayError(
-        f"{what} from {url}{tries}{said}: {remedy}{key}", kind=kind, status=outcome_status(kind)
-    )
+    return GatewayError(f"{what} from {url}{tries}{said}: {remedy}{key}", kind=kind, status=outcome_status(kind))
 
 
 def _one_line(message: str, limit: int = 200) -> str:

@@ -167,9 +167,7 @@ class AdaptiveLimit:
         limit, pause_until, last_shrink, _ = _HEAD.unpack_from(self._memory, 0)
         return limit, pause_until, last_shrink
 
-    def _set_head(
-        self, limit: float, pause_until: float | None = None, last_shrink: float | None = None
-    ) -> None:
+    def _set_head(self, limit: float, pause_until: float | None = None, last_shrink: float | None = None) -> None:
         _, old_pause, old_shrink, n_slots = _HEAD.unpack_from(self._memory, 0)
         pause = old_pause if pause_until is None else pause_until
         shrink = old_shrink if last_shrink is None else last_shrink

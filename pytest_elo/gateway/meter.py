@@ -51,9 +51,7 @@ class _Cost:
 class Meter:
     """Writes the rows of one process to ``sink``; ``secret`` is kept out of every string in them."""
 
-    def __init__(
-        self, sink: Sink, *, run_id: str, secret: str = "", clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, sink: Sink, *, run_id: str, secret: str = "", clock: Callable[[], float] = time.time) -> None:
         self._sink = sink
         self._run_id = run_id
         self._secret = secret

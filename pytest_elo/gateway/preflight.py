@@ -59,9 +59,7 @@ class Preflight:
         return json.dumps({"base_url": self.base_url, "negotiated": self.negotiated})
 
 
-def from_handover(
-    handover: str, endpoint: Endpoint, settings: GatewaySettings
-) -> tuple[Endpoint, GatewaySettings]:
+def from_handover(handover: str, endpoint: Endpoint, settings: GatewaySettings) -> tuple[Endpoint, GatewaySettings]:
     """The endpoint and settings of a worker, as the controller's preflight left them."""
     known = json.loads(handover)
     return endpoint.at(known["base_url"]), replace(settings, negotiated=known["negotiated"])
@@ -147,9 +145,7 @@ def _counted(name: str, reading: Reading, gateway: Gateway) -> Step:
     where = f"{gateway.endpoint.base_url}/chat/completions"
     usage = reading.usage
     if usage is None or usage.prompt == 0 or usage.total == 0:
-        text = (
-            f"{where} answers, but its usage is missing or empty: tokens cannot be counted, ask the provider"
-        )
+        text = f"{where} answers, but its usage is missing or empty: tokens cannot be counted, ask the provider"
         return Step(name, False, text)
     notes = [f"{where} answers as {reading.model}, {usage.total} tokens counted"]
     if usage.repaired:

@@ -148,13 +148,9 @@ def _read_choices(reading: Reading, choices: object) -> None:
     for index, choice in enumerate(kept):
         message = choice.get("message")
         text, reasoning, refusal, tools = (
-            _message_parts(message)
-            if isinstance(message, Mapping)
-            else (_text(choice.get("text")), "", None, "")
+            _message_parts(message) if isinstance(message, Mapping) else (_text(choice.get("text")), "", None, "")
         )
-        reading.n_bytes += sum(
-            len(part.encode("utf-8", "replace")) for part in (text, reasoning, refusal or "", tools)
-        )
+        reading.n_bytes += sum(len(part.encode("utf-8", "replace")) for part in (text, reasoning, refusal or "", tools))
         if index == 0:
             reading.text, reading.reasoning, reading.refusal = text, reasoning, refusal
             reading.has_tool_calls = bool(tools)

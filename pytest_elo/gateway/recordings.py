@@ -55,18 +55,14 @@ class Manifest:
             names = cls.__dataclass_fields__
             return cls(**{key: value for key, value in values.items() if key in names})
         except FileNotFoundError:
-            raise DataError(
-                f"{directory} holds no {MANIFEST}: record it with `pytest evals --elo-record`"
-            ) from None
+            raise DataError(f"{directory} holds no {MANIFEST}: record it with `pytest evals --elo-record`") from None
         except (ValueError, TypeError, AttributeError) as error:
             raise DataError(f"{path} is not a recording's manifest: {error}") from None
 
     def write(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        text = json.dumps(
-            {"v": _VERSION, **values, "versions": dict(self.versions)}, indent=2, ensure_ascii=False
-        )
+        text = json.dumps({"v": _VERSION, **values, "versions": dict(self.versions)}, indent=2, ensure_ascii=False)
         _write_atomically(directory / MANIFEST, text + "\n")
 
 
@@ -141,9 +137,7 @@ class Recordings:
         self.directory = directory
         self.manifest = Manifest.read(directory) if directory is not None and mode == "replay" else None
         self._condition = condition
-        self._shard = (
-            None if shards is None else shards / f"recorded-{os.getpid()}-{os.urandom(3).hex()}.jsonl"
-        )
+        self._shard = None if shards is None else shards / f"recorded-{os.getpid()}-{os.urandom(3).hex()}.jsonl"
         self._file: int | None = None
         self._seen: OrderedDict[tuple[str, str, str, int], Counter[str]] = OrderedDict()
         self._lines: dict[tuple[str, int], Recorded] = {}

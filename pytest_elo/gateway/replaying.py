@@ -124,9 +124,7 @@ def not_recorded(tag: Tag, model: str, key: str) -> NotRecordedError:
     )
 
 
-def replayed_rows(
-    recorded: Recorded, tag: Tag, *, call_id: str, run_id: str, ts: str, model: str
-) -> Iterator[Attempt]:
+def replayed_rows(recorded: Recorded, tag: Tag, *, call_id: str, run_id: str, ts: str, model: str) -> Iterator[Attempt]:
     """The recorded attempts as rows of this run."""
     for number, kept in enumerate(recorded.attempts):
         yield Attempt(
@@ -226,6 +224,4 @@ def _as_stream(completion: Mapping[str, Any]) -> bytes:
         {**frame, "choices": ends},
         {**frame, "choices": [], "usage": completion["usage"]},
     ]
-    return (
-        b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events) + b"data: [DONE]\n\n"
-    )
+    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events) + b"data: [DONE]\n\n"

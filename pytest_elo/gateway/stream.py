@@ -83,9 +83,7 @@ class StreamReader:
         for data in self._sse.finish():
             self._take(data)
         if self._final is not None:
-            reading = read_response(
-                self._api, self._status, "application/json", json.dumps(self._final).encode()
-            )
+            reading = read_response(self._api, self._status, "application/json", json.dumps(self._final).encode())
         else:
             reading = self._read_choices()
         if self._error is not None:

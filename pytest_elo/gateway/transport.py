@@ -159,9 +159,7 @@ class SyncTransport(_Transport):
             response = self._pool.send(outgoing)
             if call.begin(response.status_code, response.headers):
                 stream = relay_stream_types()[0](_SyncRelay(self, self._pool, call, response))
-                return self._http.Response(
-                    response.status_code, headers=_relayed_headers(response), stream=stream
-                )
+                return self._http.Response(response.status_code, headers=_relayed_headers(response), stream=stream)
             try:
                 for chunk in response.iter_bytes():
                     call.feed(chunk)
@@ -228,9 +226,7 @@ class AsyncTransport(_Transport):
             response = await pool.send(outgoing)
             if call.begin(response.status_code, response.headers):
                 stream = relay_stream_types()[1](_AsyncRelay(self, pool, call, response))
-                return self._http.Response(
-                    response.status_code, headers=_relayed_headers(response), stream=stream
-                )
+                return self._http.Response(response.status_code, headers=_relayed_headers(response), stream=stream)
             try:
                 async for chunk in response.aiter_bytes():
                     call.feed(chunk)
@@ -333,9 +329,7 @@ def replay_call(rules: Rules, recorded: Recorded, tag: Tag, model: str) -> CallR
     if watchers is not None:
         watchers.append(call)
     meter = rules.meter
-    for row in replayed_rows(
-        recorded, tag, call_id=call.call_id, run_id=meter.run_id, ts=meter.now(), model=model
-    ):
+    for row in replayed_rows(recorded, tag, call_id=call.call_id, run_id=meter.run_id, ts=meter.now(), model=model):
         meter.replayed(call, row)
     return call
 

@@ -161,9 +161,7 @@ def test_no_connection_costs_nothing(connect: Connect) -> None:
     with pytest.raises(openai.APIConnectionError, match="check the host name"):
         setup.create()
     assert setup.rows.kinds == ["connect"] * 6
-    assert {(row.total_tokens, row.total_tokens_high, row.estimated) for row in setup.rows.closed} == {
-        (0, 0, None)
-    }
+    assert {(row.total_tokens, row.total_tokens_high, row.estimated) for row in setup.rows.closed} == {(0, 0, None)}
 
 
 def test_a_retry_after_is_waited_for_and_not_beyond_the_run(connect: Connect) -> None:
@@ -232,9 +230,7 @@ def test_cached_and_reasoning_tokens_are_parts_not_additions(connect: Connect) -
 
 
 def test_a_capped_answer_without_text_is_the_models_own_doing(connect: Connect) -> None:
-    setup = connect(
-        [reply(None, finish_reason="length", reasoning_content="Let me think", completion_tokens=64)]
-    )
+    setup = connect([reply(None, finish_reason="length", reasoning_content="Let me think", completion_tokens=64)])
     answer = setup.ask()
     assert (answer.text, answer.finish_reason, answer.completion_tokens) == ("", "length", 64)
     assert setup.rows.kinds == [None]
@@ -327,9 +323,7 @@ def test_other_apis_of_the_sdk_are_metered_too(connect: Connect) -> None:
 def test_a_row_holds_effective_parameters_and_no_text_of_the_prompt(connect: Connect) -> None:
     setup = connect()
     secret_word = "Zanzibar"
-    setup.ask(
-        messages=[{"role": "user", "content": secret_word}], temperature=0.8, max_tokens=7, stop=["Zanzibar"]
-    )
+    setup.ask(messages=[{"role": "user", "content": secret_word}], temperature=0.8, max_tokens=7, stop=["Zanzibar"])
     row = setup.rows.closed[0]
     assert row.parameters["temperature"] == 0.8
     assert row.parameters["max_tokens"] == 7

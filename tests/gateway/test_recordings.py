@@ -36,9 +36,7 @@ def fold(tmp_path: Path) -> Path:
 def replay(directory: Path) -> Setup:
     """A gateway without any endpoint, replaying ``directory``."""
     rows = Rows()
-    gateway = Gateway(
-        None, GatewaySettings(run_id="run-2"), rows, recordings=Recordings(directory, mode="replay")
-    )
+    gateway = Gateway(None, GatewaySettings(run_id="run-2"), rows, recordings=Recordings(directory, mode="replay"))
     return Setup(server=None, gateway=gateway, rows=rows)  # type: ignore[arg-type]
 
 
@@ -75,9 +73,7 @@ def test_the_sdks_clients_replay_too(connect: Connect, tmp_path: Path) -> None:
     assert facts(again) == facts(live)
 
 
-def test_what_was_never_recorded_is_an_error_that_says_how_to_record_it(
-    connect: Connect, tmp_path: Path
-) -> None:
+def test_what_was_never_recorded_is_an_error_that_says_how_to_record_it(connect: Connect, tmp_path: Path) -> None:
     record(connect, tmp_path).ask()
     again = replay(fold(tmp_path))
     with pytest.raises(NotRecordedError, match="never recorded") as caught:
@@ -201,9 +197,7 @@ def test_a_directory_without_a_manifest_is_no_recording(tmp_path: Path) -> None:
 
 def test_a_cache_buys_nothing_twice_not_even_after_a_crash(connect: Connect, tmp_path: Path) -> None:
     def cached(condition: str = "c0") -> Setup:
-        return connect(
-            recordings=Recordings(None, mode="cache", shards=tmp_path / "shards", condition=condition)
-        )
+        return connect(recordings=Recordings(None, mode="cache", shards=tmp_path / "shards", condition=condition))
 
     first = cached()
     first.ask(sample=1)
@@ -271,8 +265,6 @@ def test_other_apis_and_mean_logprobs_replay(connect: Connect, tmp_path: Path) -
     again = replay(fold(tmp_path))
     assert again.ask(logprobs=True).mean_logprob == -0.5
     with tagged(TAG):
-        vectors = again.gateway.client().embeddings.create(
-            model="test-model", input="x", encoding_format="float"
-        )
+        vectors = again.gateway.client().embeddings.create(model="test-model", input="x", encoding_format="float")
     assert vectors.data[0].embedding == [0.5]
     assert facts(again) == facts(live)
