@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pytest_elo.records import MODEL_STATUSES
 from pytest_elo.report.build import Report
 from pytest_elo.report.numbers import MISSING, interval, plain, signed
 
@@ -109,14 +110,16 @@ def plain_table(report: Report) -> str:
     scores: dict[str, list[float]] = {}
     tokens: Counter[str] = Counter()
     for outcome in report.outcomes:
-        scores.setdefault(outcome.strategy, []).append(outcome.score)
+        found = scores.setdefault(outcome.strategy, [])
+        if outcome.status in MODEL_STATUSES:
+            found.append(outcome.score)
     for (_, _, strategy, _), cell in report.totals.cells.items():
         tokens[strategy] += cell.total_tokens
     rows = [
-        [name, str(len(found)), f"{sum(found) / len(found):.3f}", plain(tokens[name] / len(found), 1)]
+        [name, str(len(found)), f"{sum(found) / len(found):.3f}" if found else MISSING, f"{tokens[name]:,}"]
         for name, found in sorted(scores.items())
     ]
-    return _tabulate(rows, ["strategy", "outcomes", "score", "tokens/outcome"])
+    return _tabulate(rows, ["strategy", "scored", "score", "tokens"])
 
 
 def task_table(rating: RatingReport) -> str:
@@ -270,8 +273,9 @@ def _denominators(report: Report) -> str:
         f"{count} {status} in {task}/{strategy}" for (task, strategy, status), count in report.dropped.counts.items()
     )
     correct = sum(outcome.score for outcome in report.outcomes)
+    over_scored = f"{correct / scored:.3f}" if scored else MISSING
     return (
-        f"{text}; dropped: {', '.join(parts)}. Score over scored outcomes {correct / scored if scored else 0:.3f}, "
+        f"{text}; dropped: {', '.join(parts)}. Score over scored outcomes {over_scored}, "
         f"with the dropped ones as wrong {correct / len(report.outcomes):.3f}"
     )
 
