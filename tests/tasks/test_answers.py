@@ -89,6 +89,8 @@ NUMBERS = [
     ("3,5", None),
     ("12/05/2024", None),
     ("0x1F", None),
+    ("14\u03c0", None),
+    ("2\u221a3", None),
     ("5/0", None),
     ("none", None),
 ]
