@@ -47,7 +47,7 @@ TAU_SCALE = 150.0
 TAU_GRID = np.array([0, 10, 20, 30, 40, 55, 70, 90, 110, 135, 160, 200, 250, 310, 380], dtype=np.float64)
 """Elo"""
 
-_NEWTON_STEPS = 100
+_NEWTON_STEPS = 40
 _LEAST_DISPERSION = 1e-3
 
 
@@ -158,7 +158,7 @@ def _fit(scores: Floats, nu: Floats, outcomes: tuple[Floats, Floats], grid: Floa
         target = tau2[..., 0] * multiply(damped, pull - multiply(hessian, move[:, None, :]))
         change = target - shift
         longest = np.maximum(np.abs(move).max(axis=-1), np.abs(change).max(axis=(-1, -2), initial=0.0))
-        if step == _NEWTON_STEPS or (longest < 1e-10).all():
+        if step == _NEWTON_STEPS or (longest < 1e-9).all():
             break
         damping = 2.0 / np.maximum(longest, 2.0)
         mu = mu + damping[:, None] * move

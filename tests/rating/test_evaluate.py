@@ -88,7 +88,9 @@ def shuffled(rows, seed):
         if field.name not in kinds and getattr(rows, field.name) is not None
     ]
     order = rng.permutation(len(getattr(rows, columns[0])))
-    return dataclasses.replace(rows, **{column: np.asarray(getattr(rows, column))[order] for column in columns})
+    return dataclasses.replace(
+        rows, **{column: np.asarray(getattr(rows, column))[order] for column in columns}
+    )
 
 
 def row_of(report, policy):
@@ -101,7 +103,11 @@ def test_the_articles_sample_is_finite_marked_and_inseparable():
         task.task: [round(cell.delta.value) for cell in task.policies if cell.policy != "baseline"]
         for task in report.tasks
     }
-    assert per_task == {"math_500": [-180, -360, -191], "code_repair": [-180, 180, 371], "web_nav": [-180, -360, 11]}
+    assert per_task == {
+        "math_500": [-180, -360, -191],
+        "code_repair": [-180, 180, 371],
+        "web_nav": [-180, -360, 11],
+    }
     assert {row.policy: round(row.delta.value) for row in report.policies} == {
         "baseline": 0, "r1": -180, "r3": -180, "r5": 64,
     }  # fmt: skip
@@ -136,7 +142,11 @@ def test_the_articles_sample_pooled_and_hierarchical():
 def test_rows_in_any_order_give_the_same_report(route, interval):
     comparisons, usage = world(judges=5)
     settings = Settings(
-        anchor="baseline", route=route, interval=interval, bootstrap_rounds=200, ladders=(comparisons.policies,)
+        anchor="baseline",
+        route=route,
+        interval=interval,
+        bootstrap_rounds=200,
+        ladders=(comparisons.policies,),
     )
     report = evaluate(comparisons, usage, settings)
     for seed in (1, 2):
@@ -264,7 +274,9 @@ def test_judges_widen_the_interval_when_they_lean():
     share = (rng.random(len(lean)) < np.where(lean, 0.9, 0.1)).astype(float)
     leaning = dataclasses.replace(comparisons, share=share)
     two_way = evaluate(leaning, usage, Settings(anchor="baseline"))
-    item_only = evaluate(dataclasses.replace(leaning, judge=None, judges=()), usage, Settings(anchor="baseline"))
+    item_only = evaluate(
+        dataclasses.replace(leaning, judge=None, judges=()), usage, Settings(anchor="baseline")
+    )
     assert two_way.n_judges == 12
     assert two_way.policies[1].delta.value == item_only.policies[1].delta.value
     assert two_way.policies[1].delta.se > 2.0 * item_only.policies[1].delta.se
