@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from typing import Any
 
 from pytest_elo.errors import GatewayError
-from pytest_elo.gateway.call import Again, Call, Delivered, Rules, key_of
+from pytest_elo.gateway.call import Again, Call, Delivered, OutOfTimeError, Rules, key_of
 from pytest_elo.gateway.context import UNTAGGED, CallRecord, current_calls, current_tag
 from pytest_elo.gateway.endpoint import Endpoint, origin_of
 from pytest_elo.gateway.errors import explain, redact
@@ -97,6 +97,8 @@ class _Transport:
     def failure_kind(self, error: BaseException) -> str | None:
         """The error kind of what the HTTP library raised; ``None`` when it is not about the connection."""
         http = self._http
+        if isinstance(error, OutOfTimeError):
+            return "timeout"
         if isinstance(error, http.ConnectTimeout | http.ConnectError | http.PoolTimeout | http.ProxyError):
             return "connect"
         if isinstance(error, http.TimeoutException):
@@ -277,6 +279,10 @@ class _RelayState:
         if self._is_open:
             self._is_open = False
             self._call.relayed(kind)
+
+    def __del__(self) -> None:
+        # dropped without being read or closed: the row must not stay open, nor its place in flight taken
+        self._end("aborted")
 
     def _kind(self, error: BaseException) -> str:
         return self._transport.failure_kind(error) or "aborted"
