@@ -97,9 +97,7 @@ def numbers(rows: Comparisons | Usage, column: str, low: float, high: float, *, 
     bad = ~(absent & missing) & ~((values >= low) & (values <= high) & np.isfinite(values))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise DataError(
-            f"{_what(rows)}.{column}: row {row} holds {values[row]!r}, not a number in [{low}, {high}]"
-        )
+        raise DataError(f"{_what(rows)}.{column}: row {row} holds {values[row]!r}, not a number in [{low}, {high}]")
     return values
 
 
