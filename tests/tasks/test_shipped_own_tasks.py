@@ -31,9 +31,7 @@ def _tallest_first() -> list[str]:
 
 def _socks(n_colours: int) -> int:
     """The least number of socks among which every draw has two of one colour."""
-    return next(
-        n for n in count(1) if all(len(set(draw)) < n for draw in product(range(n_colours), repeat=n))
-    )
+    return next(n for n in count(1) if all(len(set(draw)) < n for draw in product(range(n_colours), repeat=n)))
 
 
 COMPUTED: dict[str, Callable[[], object]] = {
