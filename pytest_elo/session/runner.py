@@ -14,12 +14,13 @@ from pytest_elo.config import Settings, fingerprint
 from pytest_elo.errors import EloError, GatewayError, NotRecordedError
 from pytest_elo.ledger.journal import Journal
 from pytest_elo.ledger.rundir import RunDir
-from pytest_elo.records import Answer, Tag
+from pytest_elo.records import Answer, Grade, Problem, Tag
 from pytest_elo.session.collect import Collector
 from pytest_elo.session.plan import Plan
 from pytest_elo.session.trial import Posed, Recorder, Trial, TrialKey, TrialResult
 from pytest_elo.session.upcoming import upcoming
-from pytest_elo.strategies.registry import find
+from pytest_elo.strategies.asks import BoundParameters
+from pytest_elo.strategies.run import run
 
 if TYPE_CHECKING:
     from pytest_elo.engine import Engine
@@ -172,13 +173,34 @@ class Runner:
         problem = key.task.pose(key.item_id, key.repeat)
         ask = self.gateway.ask_as(self._tag(key))
         try:
-            answer = await find(key.spec.kind)(problem, ask, **key.spec.parameters)
+            answer = await run(key.spec.kind, problem, ask, key.spec.parameters)
         except Exception as error:
             status, reason = _blame(error)
             calls = self._settle(ask, kept=())
             return TrialResult(problem=problem, call_ids=calls, status=status, reason=reason, error=error)
-        answer = answer if isinstance(answer, Answer) else Answer(reply=answer, kept=[answer.call_id])
-        return TrialResult(problem=problem, call_ids=self._settle(ask, answer.kept), answer=answer)
+        calls = self._settle(ask, answer.kept)
+        try:
+            grade = await self._judged(key, problem, answer)
+        except Exception as error:
+            # Whatever became of the judge's call, it is not the doing of the policy that is judged.
+            status = "config_error" if _blame(error)[0] == "config_error" else "infra_error"
+            reason = f"the answer could not be judged: {error}"
+            return TrialResult(
+                problem=problem, call_ids=calls, answer=answer, status=status, reason=reason, error=error
+            )
+        return TrialResult(problem=problem, call_ids=calls, answer=answer, grade=grade)
+
+    async def _judged(self, key: TrialKey, problem: Problem, answer: Answer) -> Grade | None:
+        """The grade of a problem that needs a model to be graded; ``None`` where ``grade`` is enough."""
+        grade_with = getattr(problem, "grade_with", None)
+        if grade_with is None:
+            return None
+        ask = self.gateway.ask_as(self._tag(key))
+        try:
+            grade: Grade = await grade_with(BoundParameters(ask, {"role": "judge"}), answer.reply)
+            return grade
+        finally:
+            self._settle(ask, [call.call_id for call in ask.calls])
 
     def _settle(self, ask: BoundAsk, kept: Sequence[str]) -> list[str]:
         calls = [call.call_id for call in ask.calls]

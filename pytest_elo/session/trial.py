@@ -50,6 +50,8 @@ class TrialResult:
     problem: Problem
     call_ids: Sequence[str]
     answer: Answer | None = None
+    grade: Grade | None = None
+    """What a judge gave, for problems that are graded with a model."""
     status: str = "correct"
     reason: str | None = None
     error: BaseException | None = None
@@ -144,7 +146,7 @@ class Trial(Posed):
         """Grade the reply by the task's own rules and record the outcome."""
         if self._result.answer is None:
             return self._unanswered()
-        outcome = self._record(self._problem.grade(self._result.answer.reply))
+        outcome = self._record(self._result.grade or self._problem.grade(self._result.answer.reply))
         if outcome.status not in MODEL_STATUSES:
             pytest.fail(f"{outcome.status}: {outcome.detail}", pytrace=False)
         return outcome
