@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_elo.records import Answer as Answer
     from pytest_elo.strategies.registry import strategy as strategy
+    from pytest_elo.tasks.own import from_items as own_task
 
-__all__ = ["Answer", "strategy"]
+__all__ = ["Answer", "own_task", "strategy"]
 
-_HOMES = {"Answer": "pytest_elo.records", "strategy": "pytest_elo.strategies.registry"}
+_HOMES = {
+    "Answer": ("pytest_elo.records", "Answer"),
+    "own_task": ("pytest_elo.tasks.own", "from_items"),
+    "strategy": ("pytest_elo.strategies.registry", "strategy"),
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -19,4 +24,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    module, member = _HOMES[name]
+    return getattr(importlib.import_module(module), member)
