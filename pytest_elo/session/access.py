@@ -18,6 +18,7 @@ from pytest_elo.gateway.recordings import Manifest, Recordings, merge
 from pytest_elo.gateway.retry import RetryPolicy
 from pytest_elo.records import Sink
 from pytest_elo.session.plan import Mode, Plan, choose_mode
+from pytest_elo.strategies.registry import models_named
 
 if TYPE_CHECKING:
     from pytest_elo.gateway.embedded import EmbeddedModel
@@ -107,7 +108,7 @@ def _live(settings: Settings, record: bool, sink: Sink) -> Access:
     if not settings.model:
         raise ConfigError(f"{settings.path}: no model is named; write 'model: <name>' or give --elo-model")
     model = check_model_name(settings.model)
-    checked = preflight(endpoint, _gateway_settings(settings, model), sink, [model])
+    checked = preflight(endpoint, _gateway_settings(settings, model), sink, [model, *_other_models(settings)])
     checked.require()
     return Access(
         settings,
@@ -187,6 +188,12 @@ def _gateway_settings(settings: Settings, model: str) -> GatewaySettings:
         concurrency=settings.concurrency,
         allowed_models=frozenset({"*"}) if settings.allow_model_substitution else frozenset(),
     )
+
+
+def _other_models(settings: Settings) -> list[str]:
+    """Models named by strategies and as judges of tasks."""
+    named = [model for spec in settings.strategies for model in models_named(spec.parameters)]
+    return named + [judge for options in settings.tasks.values() if isinstance(judge := options.get("judge"), str)]
 
 
 def _today() -> str:

@@ -20,7 +20,7 @@ from pytest_elo.errors import ConfigError
 from pytest_elo.records import Problem
 from pytest_elo.strategies.asks import Limits
 
-__all__ = ["StrategyFunction", "check", "check_problem", "find", "split_limits", "strategy"]
+__all__ = ["StrategyFunction", "check", "check_problem", "find", "models_named", "split_limits", "strategy"]
 
 StrategyFunction = Callable[..., Awaitable[Any]]
 
@@ -92,6 +92,15 @@ def check_problem(name: str, kind: str, parameters: Mapping[str, Any], problem: 
         suits(problem, **split_limits(parameters)[1])
     except ConfigError as error:
         raise ConfigError(f"strategies.{name} on {problem.task_id}[{problem.item_id}]: {error}") from None
+
+
+MODEL_PARAMETERS = ("model", "to", "judge_model")
+"""Parameters that name a model, in built-in strategies and, by convention, in a user's own."""
+
+
+def models_named(parameters: Mapping[str, Any]) -> list[str]:
+    """Models that a strategy asks besides the run's own: preflight checks them before anything is spent."""
+    return [str(parameters[name]) for name in MODEL_PARAMETERS if parameters.get(name) is not None]
 
 
 def split_limits(parameters: Mapping[str, Any]) -> tuple[Limits, dict[str, Any]]:
