@@ -48,8 +48,8 @@ class _Transport:
         api, tag = api_of(request.url.path), current_tag.get() or UNTAGGED
         key = key_of(self.rules, tag, api, body)
         recordings = self.rules.recordings
-        if recordings is not None and recordings.mode != "record":
-            found = recordings.find(*key) if key is not None else None
+        if recordings is not None:
+            found = recordings.find(tag, *key) if key is not None else None
             streams = bool(body.get("stream"))
             if found is not None and (api == "chat" or not streams):
                 return found
@@ -337,9 +337,9 @@ class _AsyncRelay(_RelayState):
 
 def replay_call(rules: Rules, recorded: Recorded, tag: Tag, model: str) -> CallRecord:
     """Put a recorded call on the ledger of this run; returns its record."""
-    from uuid import uuid4
-
-    call = CallRecord(call_id=uuid4().hex, tag=tag)
+    recordings, run_id = rules.recordings, rules.meter.run_id
+    assert recordings is not None
+    call = CallRecord(call_id=recordings.call_id(tag, recorded, run_id), tag=tag)
     watchers = current_calls.get()
     if watchers is not None:
         watchers.append(call)
