@@ -57,6 +57,7 @@ def run_header(settings: Settings, plan: Plan, started: str) -> dict[str, Any]:
         "answers": plan.answers,
         "model": plan.model,
         "host": plan.host,
+        "identity": plan.identity,
         "seed": settings.seed,
         "repeats": settings.repeats,
         "anchor": settings.anchor,

@@ -28,7 +28,7 @@ import json
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pytest_elo._text import did_you_mean, safe_id, shorten
 from pytest_elo.errors import ConfigError, DataError
@@ -56,6 +56,11 @@ class OwnProblem:
     messages: tuple[Message, ...]
     max_tokens: int
     check: Check
+
+    @property
+    def grading(self) -> list[Any]:
+        """What decides the score besides the reply, as JSON."""
+        return _rules(self.check)
 
     def answer_key(self, reply: Reply) -> Hashable | None:
         """A number for ``numeric`` checks, else the normalised text; ``None`` without an answer."""
@@ -224,8 +229,9 @@ def _item(entry: Entry, number: int, shared: _Shared) -> _Item:
 
 
 def _fingerprint(items: Mapping[str, _Item]) -> str:
-    rules = [
-        [item.item_id, item.messages, item.max_tokens, type(item.check).__name__, item.check.rule]
-        for item in items.values()
-    ]
+    rules = [[item.item_id, item.messages, item.max_tokens, *_rules(item.check)[2:]] for item in items.values()]
     return hashlib.sha256(json.dumps([ANSWERS_VERSION, PARSING_VERSION, rules]).encode()).hexdigest()
+
+
+def _rules(check: Check) -> list[Any]:
+    return [ANSWERS_VERSION, PARSING_VERSION, type(check).__name__, check.rule]
