@@ -34,7 +34,7 @@ HUMANEVAL = {
         "LDB (full)": ("ldb", "gpt-3.5-turbo-0613+gpt-3.5-turbo-0613"),
     },
 }
-"""The debugger's logs leave out the call that wrote its seed program: the baseline's tokens are added to it."""
+"""The debugger's logs leave out the call that wrote its seed program: the baseline's tokens are added."""
 
 
 def humaneval(rows, family):
