@@ -259,7 +259,7 @@ def gates(replications: int, jobs: int) -> None:
 
 
 def _pairs(rng: np.random.Generator, items: int, discordant: float, drop: float) -> tuple[Floats, Floats]:
-    """Pass/fail of main and new on one set of items, a share ``discordant`` differing, new worse by ``drop``."""
+    """Pass/fail of main and new: a share ``discordant`` of items differs, new is worse by ``drop``."""
     kind = rng.random(items)
     worse, better = 0.5 * (discordant + drop), 0.5 * (discordant - drop)
     main = np.where(kind < worse, 1.0, np.where(kind < worse + better, 0.0, (rng.random(items) < 0.7) * 1.0))
