@@ -141,8 +141,8 @@ def test_outcomes_meet_in_all_pairs_of_repeats():
     }
     with pytest.raises(DataError, match="task 't', item 'i', policy 'a', repeat 0 stands twice"):
         comparisons_from_outcomes(
-            tasks=("t",), items=("i",), policies=("a",), task=[0, 0], item=[0, 0], policy=[0, 0], repeat=[0, 0],
-            score=[1.0, 0.0],
+            tasks=("t",), items=("i",), policies=("a",), task=[0, 0], item=[0, 0], policy=[0, 0],
+            repeat=[0, 0], score=[1.0, 0.0],
         )  # fmt: skip
 
 
