@@ -127,9 +127,7 @@ def fastchat_bootstrap(n: int, size: int) -> Timed:
 
     def run() -> Any:
         return [
-            minimize(
-                loss, np.zeros(n), (weight / size,), jac=True, method="L-BFGS-B", options={"gtol": 1e-9}
-            ).x
+            minimize(loss, np.zeros(n), (weight / size,), jac=True, method="L-BFGS-B", options={"gtol": 1e-9}).x
             for weight in draws.astype(float)
         ]
 
@@ -212,9 +210,7 @@ def _children() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", nargs="*", help="parts of names")
     parser.add_argument("--child", help=argparse.SUPPRESS)
