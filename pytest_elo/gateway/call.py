@@ -11,6 +11,7 @@ import json
 import random
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +28,7 @@ from pytest_elo.gateway.retry import RetryPolicy, retry_after_s
 from pytest_elo.gateway.stream import StreamReader
 from pytest_elo.records import Attempt, Tag
 
-__all__ = ["Again", "Call", "Delivered", "Rules", "key_of", "same_model"]
+__all__ = ["Again", "Call", "Delivered", "OutOfTimeError", "Rules", "key_of", "same_model"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,6 +68,10 @@ class Again:
     delay_s: float
 
 
+class OutOfTimeError(Exception):
+    """The call's time is over although the gateway is still sending."""
+
+
 class Call:
     """One request of ``api`` with JSON ``body`` (empty for none), charged to ``tag``.
 
@@ -96,8 +101,8 @@ class Call:
         known = rules.negotiator.adaptations(self.model) if self.model else ()
         self._adaptations: tuple[str, ...] = tuple(dict.fromkeys((*adaptations, *known)))
         self._parts: list[Mapping[str, Any]] = []
-        self._failures = 0
-        self._started = time.monotonic()
+        self._failures: Counter[bool] = Counter()
+        self._deadline = time.monotonic() + rules.call_budget_s
         self._sent = 0.0
         self._holds_slot = False
         self._row: Attempt | None = None
@@ -140,6 +145,10 @@ class Call:
         return is_stream and bool(self._requested.get("stream"))
 
     def feed(self, chunk: bytes) -> None:
+        """A part of the response's content. Raises ``OutOfTimeError`` when the call's time is over."""
+        if time.monotonic() > self._deadline:
+            # keep-alives can go on for ever without the connection ever timing out
+            raise OutOfTimeError
         if self._stream is not None:
             self._stream.feed(chunk)
         else:
@@ -231,16 +240,19 @@ class Call:
         return body
 
     def _retry_delay(self, reading: Reading) -> float | None:
-        self._failures += 1
-        spent = time.monotonic() - self._started
+        is_rate_limit = reading.error_kind == "rate_limit"
+        self._failures[is_rate_limit] += 1
         return self.rules.retry.delay(
             reading.error_kind or "",
-            failures=self._failures,
+            failures=self._failures[is_rate_limit],
             headers=self._headers,
             now=time.time(),
-            time_left_s=min(self.rules.call_budget_s - spent, self.rules.time_left_s()),
-            jitter=random.Random(f"{self.record.call_id}/{self._failures}").random(),
+            time_left_s=self._time_left_s(),
+            jitter=random.Random(f"{self.record.call_id}/{len(self.record.attempts)}").random(),
         )
+
+    def _time_left_s(self) -> float:
+        return min(self._deadline - time.monotonic(), self.rules.time_left_s())
 
     def _delivered(self, reading: Reading, body: Mapping[str, Any] | None) -> Delivered:
         if body is None:
@@ -271,23 +283,24 @@ class Call:
         return answered is None or same_model(self.model, answered, self.rules.allowed_models)
 
     def _close(self, reading: Reading) -> None:
-        assert self._row is not None
+        row, self._row = self._row, None
+        assert row is not None
         latency_s = time.perf_counter() - self._sent
-        self.rules.meter.close(
-            self.record,
-            self._row,
-            reading,
-            api=self.api,
-            body=self._effective,
-            latency_s=latency_s,
-        )
-        self._row = None
-        if reading.error_kind == "rate_limit":
-            now = time.time()
-            self._limit.rate_limited(now, retry_after_s(self._headers, now), sent=now - latency_s)
-        elif reading.error_kind is None:
+        try:
+            self._tell_limit(reading, latency_s)
+            self.rules.meter.close(self.record, row, reading, api=self.api, body=self._effective, latency_s=latency_s)
+        finally:
+            self._free_slot()
+
+    def _tell_limit(self, reading: Reading, latency_s: float) -> None:
+        if reading.error_kind is None:
             self._limit.succeeded()
-        self._free_slot()
+        elif reading.error_kind == "rate_limit":
+            now = time.time()
+            pause = retry_after_s(self._headers, now)
+            if pause is not None and pause >= self._time_left_s():
+                pause = None  # nobody is kept waiting for what this call does not wait for
+            self._limit.rate_limited(now, pause, sent=now - latency_s)
 
     def _free_slot(self) -> None:
         if self._holds_slot:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BoundAsk", "Gateway", "GatewaySettings", "seed_for"]
 
+_CONNECT_TIMEOUT_S = 10.0
 _CHAT = "/chat/completions"
 
 
@@ -110,9 +111,7 @@ class Gateway:
         import openai
 
         transport: Any = self._sync
-        http_client = openai.DefaultHttpxClient(
-            transport=transport, timeout=self.settings.timeout_s, follow_redirects=False, trust_env=False
-        )
+        http_client = openai.DefaultHttpxClient(transport=transport, follow_redirects=False, trust_env=False)
         return openai.OpenAI(http_client=http_client, **self._client_options())
 
     def async_client(self) -> openai.AsyncOpenAI:
@@ -120,9 +119,7 @@ class Gateway:
         import openai
 
         transport: Any = self._async
-        http_client = openai.DefaultAsyncHttpxClient(
-            transport=transport, timeout=self.settings.timeout_s, follow_redirects=False, trust_env=False
-        )
+        http_client = openai.DefaultAsyncHttpxClient(transport=transport, follow_redirects=False, trust_env=False)
         return openai.AsyncOpenAI(http_client=http_client, **self._client_options())
 
     def _client_options(self) -> dict[str, Any]:
@@ -131,7 +128,7 @@ class Gateway:
             "api_key": "held-by-pytest-elo",
             "base_url": "http://replay.invalid" if self.endpoint is None else self.endpoint.base_url,
             "max_retries": 0,
-            "timeout": self.settings.timeout_s,
+            "timeout": http_module().Timeout(**self._timeouts()),
         }
 
     def ask_as(
@@ -153,37 +150,35 @@ class Gateway:
             parameters={**self.settings.parameters, **(parameters or {})},
         )
 
-    async def send_chat(self, tag: Tag, body: Mapping[str, Any]) -> tuple[Reply | GatewayError, CallRecord | None]:
-        """Send one chat request charged to ``tag``: the reply or why there is none, and the call."""
+    async def send_chat(self, tag: Tag, body: Mapping[str, Any], calls: list[CallRecord]) -> Reply | GatewayError:
+        """Send one chat request charged to ``tag``: the reply, or why there is none.
+
+        The call's record is put into ``calls`` before anything is sent.
+        """
         key = key_of(self.rules, tag, "chat", body)
         recordings = self.recordings
-        if recordings is not None and recordings.mode != "record" and key is not None:
-            recorded = recordings.find(*key)
+        if recordings is not None and key is not None:
+            recorded = recordings.find(tag, *key)
             if recorded is not None:
-                return self._replayed(tag, body, recorded)
+                record = replay_call(self.rules, recorded, tag, str(body["model"]))
+                calls.append(record)
+                return self._replayed(tag, recorded, record)
             if recordings.replays:
-                return not_recorded(tag, str(body["model"]), key[0]), None
-        return await self._asked(tag, body, key)
-
-    def _replayed(
-        self, tag: Tag, body: Mapping[str, Any], recorded: Recorded
-    ) -> tuple[Reply | GatewayError, CallRecord]:
-        record = replay_call(self.rules, recorded, tag, str(body["model"]))
-        if recorded.error is None:
-            return reply_of(recorded, record), record
-        kind = str(recorded.error["kind"])
-        message = f"{tag.task_id}[{tag.item_id}]: the recorded call was refused ({kind})"
-        return GatewayError(message, kind=kind, status=outcome_status(kind)), record
-
-    async def _asked(
-        self, tag: Tag, body: Mapping[str, Any], key: tuple[str, int] | None
-    ) -> tuple[Reply | GatewayError, CallRecord]:
+                return not_recorded(tag, str(body["model"]), key[0])
         call = self._chat_call(tag, body, key)
+        calls.append(call.record)
         ended = await self._async.carry(call, self._request("POST", _CHAT))
         reading = ended.reading if isinstance(ended, Delivered) else ended
         if reading.error_kind is not None:
-            return error_of(call, reading, self.endpoint, self._url(_CHAT)), call.record
-        return reply_of_reading(reading, call.record), call.record
+            return self.error_of(call, reading)
+        return reply_of_reading(reading, call.record)
+
+    def _replayed(self, tag: Tag, recorded: Recorded, record: CallRecord) -> Reply | GatewayError:
+        if recorded.error is None:
+            return reply_of(recorded, record)
+        kind = str(recorded.error["kind"])
+        message = f"{tag.task_id}[{tag.item_id}]: the recorded call was refused ({kind})"
+        return GatewayError(message, kind=kind, status=outcome_status(kind))
 
     def ping(self, tag: Tag, body: Mapping[str, Any]) -> tuple[Reading, Call]:
         """Send one chat request now, without an event loop and past all recordings."""
@@ -219,14 +214,21 @@ class Gateway:
         return self.endpoint.base_url + path
 
     def _request(self, method: str, path: str) -> Any:
-        timeout = self.settings.timeout_s
-        limits = {"connect": min(timeout, 10.0), "read": timeout, "write": timeout, "pool": timeout}
         headers = {
             "content-type": "application/json",
             "accept": "application/json",
             "user-agent": "pytest-elo",
         }
-        return http_module().Request(method, self._url(path), headers=headers, extensions={"timeout": limits})
+        return http_module().Request(method, self._url(path), headers=headers, extensions={"timeout": self._timeouts()})
+
+    def _timeouts(self) -> dict[str, float]:
+        timeout = self.settings.timeout_s
+        return {
+            "connect": min(timeout, _CONNECT_TIMEOUT_S),
+            "read": timeout,
+            "write": timeout,
+            "pool": timeout,
+        }
 
     def close(self) -> None:
         """Close the sync connections, the recordings' shard and the shared limits."""
@@ -241,7 +243,7 @@ class Gateway:
 
 
 class BoundAsk:
-    """An ``Ask`` for one item under one strategy. ``calls`` holds a record of every call it made."""
+    """An ``Ask`` for one item under one strategy. ``calls`` holds a record of every call it started."""
 
     def __init__(
         self,
@@ -296,9 +298,7 @@ class BoundAsk:
             **parameters,
         }
         sent = {name: value for name, value in body.items() if value is not None}
-        reply, record = await self._gateway.send_chat(tag, sent)
-        if record is not None:
-            self.calls.append(record)
+        reply = await self._gateway.send_chat(tag, sent, self.calls)
         if isinstance(reply, GatewayError):
             raise reply
         return reply

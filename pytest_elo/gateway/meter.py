@@ -36,7 +36,7 @@ _PROMPT_KEYS = frozenset(
     }
 )
 _UNSENT = frozenset({"connect", "wrong_host"})
-_GAVE_UP = frozenset({"timeout", "gateway_timeout", "reset", "aborted", "bad_json", "incomplete"})
+_GAVE_UP = frozenset({"timeout", "gateway_timeout", "aborted", "bad_json", "incomplete"})
 """Kinds of failure after which the model may have worked on, or did: at least the prompt was read."""
 
 
@@ -59,7 +59,7 @@ class Meter:
         self.estimator = Estimator()
 
     def open(self, call: CallRecord, api: str, body: Mapping[str, Any], source: str) -> Attempt:
-        """Journal the start of the call's next attempt, holding the most it may cost."""
+        """Journal the start of the call's next attempt, as costing anything from nothing to its most."""
         tag = call.tag
         model = str(body.get("model") or "")
         prompt, cap = self._bounds(api, model, body)
@@ -68,8 +68,6 @@ class Meter:
             task_id=tag.task_id,
             strategy=tag.strategy,
             model=model,
-            prompt_tokens=prompt.low,
-            total_tokens=prompt.low,
             run_id=self._run_id,
             call_id=call.call_id,
             attempt=len(call.attempts),
@@ -153,7 +151,8 @@ class Meter:
         if reading.error_kind is None and (reading.has_output or api == "embeddings"):
             return _Cost(prompt.low, text.low, prompt.high + text.high, self.estimator.method(model))
         high = prompt.high + max(cap, text.low)
-        if reading.error_kind is None or reading.error_kind in _GAVE_UP or reading.has_output:
+        has_begun = reading.error_kind == "reset" and reading.http_status is not None
+        if reading.error_kind is None or reading.error_kind in _GAVE_UP or has_begun or reading.has_output:
             return _Cost(prompt.low, text.low, high, "interval")
         return _Cost(0, 0, high, "interval")
 

@@ -23,7 +23,7 @@ __all__ = ["Preflight", "Step", "from_handover", "preflight"]
 PING_TAG = Tag(task_id="(preflight)", item_id="ping", strategy="(preflight)", role="ping")
 _PING = [{"role": "user", "content": "Reply with OK only."}]
 _PING_MAX_TOKENS = 16
-_WRONG_PATH = ("not_found", "html", "redirect", "bad_json")
+_WRONG_PATH = frozenset({"not_found", "html", "redirect", "bad_json"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,8 @@ def preflight(endpoint: Endpoint, settings: GatewaySettings, sink: Sink, models:
     for model in dict.fromkeys(models):
         check_model_name(model)
         candidates = _candidates(endpoint.base_url) if len(steps) == 2 else [endpoint.base_url]
-        asked = replace(settings, negotiated=negotiated, shared_directory=None)
+        patience = replace(settings.retry, max_attempts=3, max_rate_limited=5, final_kinds=_WRONG_PATH)
+        asked = replace(settings, negotiated=negotiated, shared_directory=None, retry=patience)
         answered = _first_answer(endpoint, asked, sink, model, candidates)
         endpoint, negotiated = answered.endpoint, answered.negotiated
         steps.append(answered.step)

@@ -20,12 +20,16 @@ class RetryPolicy:
 
     ``delay`` doubles from ``first_delay_s`` up to ``longest_delay_s``, then loses up to a half at random, so
     that workers which failed together do not come back together. A ``Retry-After`` of the gateway is obeyed
-    exactly (plus up to a tenth) as long as it fits in the time left.
+    exactly (plus up to a tenth) as long as it fits in the time left. Rate limits are the gateway asking for
+    patience, not a failure, so they have a count of their own.
     """
 
     max_attempts: int = 6
+    max_rate_limited: int = 20
     first_delay_s: float = 0.5
     longest_delay_s: float = 30.0
+    final_kinds: frozenset[str] = frozenset()
+    """Retryable kinds that are not retried all the same."""
 
     def delay(
         self,
@@ -39,11 +43,12 @@ class RetryPolicy:
     ) -> float | None:
         """Seconds to wait before the next attempt, or ``None`` to stop.
 
-        ``failures`` counts the retryable failures of this call so far (1 after the first); ``now`` is Unix
+        ``failures`` counts this call's failures of that sort so far (1 after the first); ``now`` is Unix
         time (for HTTP dates), ``jitter`` a number in [0, 1), ``time_left_s`` what the call and the run may
         still use.
         """
-        if kind not in RETRYABLE_KINDS or failures >= self.max_attempts:
+        most = self.max_rate_limited if kind == "rate_limit" else self.max_attempts
+        if kind not in RETRYABLE_KINDS or kind in self.final_kinds or failures >= most:
             return None
         if headers.get("x-should-retry") == "false":
             return None

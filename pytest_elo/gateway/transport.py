@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from typing import Any
 
 from pytest_elo.errors import GatewayError
-from pytest_elo.gateway.call import Again, Call, Delivered, Rules, key_of
+from pytest_elo.gateway.call import Again, Call, Delivered, OutOfTimeError, Rules, key_of
 from pytest_elo.gateway.context import UNTAGGED, CallRecord, current_calls, current_tag
 from pytest_elo.gateway.endpoint import Endpoint, origin_of
 from pytest_elo.gateway.errors import explain, redact
@@ -46,8 +46,8 @@ class _Transport:
         api, tag = api_of(request.url.path), current_tag.get() or UNTAGGED
         key = key_of(self.rules, tag, api, body)
         recordings = self.rules.recordings
-        if recordings is not None and recordings.mode != "record":
-            found = recordings.find(*key) if key is not None else None
+        if recordings is not None:
+            found = recordings.find(tag, *key) if key is not None else None
             streams = bool(body.get("stream"))
             if found is not None and (api == "chat" or not streams):
                 return found
@@ -97,6 +97,8 @@ class _Transport:
     def failure_kind(self, error: BaseException) -> str | None:
         """The error kind of what the HTTP library raised; ``None`` when it is not about the connection."""
         http = self._http
+        if isinstance(error, OutOfTimeError):
+            return "timeout"
         if isinstance(error, http.ConnectTimeout | http.ConnectError | http.PoolTimeout | http.ProxyError):
             return "connect"
         if isinstance(error, http.TimeoutException):
@@ -278,6 +280,10 @@ class _RelayState:
             self._is_open = False
             self._call.relayed(kind)
 
+    def __del__(self) -> None:
+        # dropped without being read or closed: the row must not stay open, nor its place in flight taken
+        self._end("aborted")
+
     def _kind(self, error: BaseException) -> str:
         return self._transport.failure_kind(error) or "aborted"
 
@@ -316,9 +322,9 @@ class _AsyncRelay(_RelayState):
 
 def replay_call(rules: Rules, recorded: Recorded, tag: Tag, model: str) -> CallRecord:
     """Put a recorded call on the ledger of this run; returns its record."""
-    from uuid import uuid4
-
-    call = CallRecord(call_id=uuid4().hex, tag=tag)
+    recordings, run_id = rules.recordings, rules.meter.run_id
+    assert recordings is not None
+    call = CallRecord(call_id=recordings.call_id(tag, recorded, run_id), tag=tag)
     watchers = current_calls.get()
     if watchers is not None:
         watchers.append(call)

@@ -60,7 +60,5 @@ def _penalty(settings: Settings, tasks: tuple[TaskReport, ...]) -> str:
     if settings.route == "hierarchical":
         return f"normal prior of {PRIOR_SD:.0f} Elo on ratings, half-normal of {TAU_SCALE:.0f} Elo on tau"
     if any(task.penalised for task in tasks):
-        return (
-            "Firth (m - 1 virtual ties by leverage) where no maximum-likelihood rating exists, none elsewhere"
-        )
+        return "Firth (m - 1 virtual ties by leverage) where no maximum-likelihood rating exists, none elsewhere"
     return "none: maximum likelihood exists everywhere"

@@ -47,7 +47,7 @@ TAU_SCALE = 150.0
 TAU_GRID = np.array([0, 10, 20, 30, 40, 55, 70, 90, 110, 135, 160, 200, 250, 310, 380], dtype=np.float64)
 """Elo"""
 
-_NEWTON_STEPS = 100
+_NEWTON_STEPS = 40
 _LEAST_DISPERSION = 1e-3
 
 
@@ -71,16 +71,12 @@ def hierarchical(tasks: TaskFits, axes: Frame) -> tuple[Combined, float | None]:
     scores = (tasks.wins + 0.5 * tasks.ties) / phi[:, None, None]
     several = int(live.sum()) > 1
     grid = (TAU_GRID if several else TAU_GRID[:1]) / ELO_PER_LOGIT
-    mode = _fit(
-        scores, tasks.groups.fit.nu, (tasks.wins / phi[:, None, None], tasks.ties / phi[:, None, None]), grid
-    )
+    mode = _fit(scores, tasks.groups.fit.nu, (tasks.wins / phi[:, None, None], tasks.ties / phi[:, None, None]), grid)
     weight = _posterior(mode.evidence, grid)
     mu = np.einsum("g,gn->n", weight, mode.mu)
     off = mode.mu - mu
     covariance = np.einsum("g,gij->ij", weight, mode.inverse + off[:, :, None] * off[:, None, :])
-    contrast = (
-        covariance - covariance[:, anchor, None] - covariance[None, anchor, :] + covariance[anchor, anchor]
-    )
+    contrast = covariance - covariance[:, anchor, None] - covariance[None, anchor, :] + covariance[anchor, anchor]
     edges: Booleans = np.any((tasks.wins > 0.0) | (tasks.ties > 0.0), axis=0)
     reach = reachability(edges)
     present: Booleans = np.any(tasks.groups.present, axis=0)
@@ -158,7 +154,7 @@ def _fit(scores: Floats, nu: Floats, outcomes: tuple[Floats, Floats], grid: Floa
         target = tau2[..., 0] * multiply(damped, pull - multiply(hessian, move[:, None, :]))
         change = target - shift
         longest = np.maximum(np.abs(move).max(axis=-1), np.abs(change).max(axis=(-1, -2), initial=0.0))
-        if step == _NEWTON_STEPS or (longest < 1e-10).all():
+        if step == _NEWTON_STEPS or (longest < 1e-9).all():
             break
         damping = 2.0 / np.maximum(longest, 2.0)
         mu = mu + damping[:, None] * move

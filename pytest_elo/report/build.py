@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_elo.errors import DataError
+from pytest_elo.ledger.partial import without_partial
 from pytest_elo.ledger.read import read_attempts, read_outcomes
 from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.ledger.totals import Totals, total
@@ -59,12 +60,15 @@ def build_from(
     overrides: Mapping[str, Any],
 ) -> Report:
     _refuse_mixed_conditions(outcomes)
-    kept, dropped = comparable(outcomes)
+    scored, dropped = comparable(outcomes)
+    kept, partial = without_partial(scored, header)
     comparisons = pair_outcomes(kept)
     totals = total(attempts)
     settings = {**header.get("rating", {}), **overrides}
     anchor = settings.pop("anchor", None) or header.get("anchor") or "baseline"
     rating, unrated = _rate(kept, comparisons, totals, anchor, settings, header.get("ladders", ()))
+    if unrated and partial:
+        unrated = f"the run was stopped and {len(partial)} of its tiers are partial"
     return Report(
         header=header,
         attempts=attempts,
@@ -74,7 +78,7 @@ def build_from(
         dropped=dropped,
         rating=rating,
         unrated=unrated,
-        notes=[*header.get("notes", ()), *notes],
+        notes=[*header.get("notes", ()), *notes, *partial],
     )
 
 

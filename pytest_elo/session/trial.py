@@ -7,12 +7,15 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_elo.config import StrategySpec
 from pytest_elo.records import MODEL_STATUSES, Answer, Grade, Message, Outcome, Problem, Task
+
+if TYPE_CHECKING:
+    from pytest_elo.gateway.context import CallRecord
 
 __all__ = ["Posed", "Recorder", "Trial", "TrialKey", "TrialResult"]
 
@@ -32,6 +35,11 @@ class TrialKey:
     strategy: str
     repeat: int
 
+    @property
+    def place(self) -> tuple[str, str, str, int]:
+        """Where its outcome stands among all outcomes of a run."""
+        return (self.task_id, self.item_id, self.strategy, self.repeat)
+
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
@@ -49,9 +57,11 @@ class TrialResult:
 
     problem: Problem
     call_ids: Sequence[str]
+    tokens: int = 0
+    """Of all attempts of the trial's calls, judges' left out."""
     answer: Answer | None = None
     grade: Grade | None = None
-    """What a judge gave, for problems that are graded with a model."""
+    """Given already, by a model, where the task's answers need one to be graded."""
     status: str = "correct"
     reason: str | None = None
     error: BaseException | None = None
@@ -66,6 +76,18 @@ class Posed:
         self._problem = problem
         self.outcome: Outcome | None = None
         """Set once by ``score`` (or ``Trial.grade``)."""
+        self.direct_calls: Sequence[CallRecord] = ()
+        """What the test itself asks through ``client``."""
+
+    @property
+    def call_ids(self) -> Sequence[str]:
+        """The calls of a strategy; a test's own are not among them."""
+        return ()
+
+    @property
+    def tokens(self) -> int:
+        """What the item has cost so far in this test."""
+        return sum(row.total_tokens for call in self.direct_calls for row in call.attempts)
 
     @property
     def item_id(self) -> str:
@@ -98,6 +120,10 @@ class Posed:
     def _output(self) -> str | None:
         return None
 
+    def _grading(self) -> str | None:
+        rules = getattr(self._problem, "grading_rules", None)  # a user's own task need not say
+        return None if rules is None else _sha256(json.dumps(rules, sort_keys=True, default=str))
+
     def _evidence(self) -> dict[str, Any]:
         """Fields of the outcome that come from what the model was asked and said."""
         return {}
@@ -118,6 +144,7 @@ class Posed:
             scores=dict(grade.scores),
             detail=grade.detail,
             prompt_sha256=_sha256(json.dumps(list(self.messages), sort_keys=True, default=str)),
+            grading_sha256=self._grading(),
             condition=self._recorder.condition,
             output=self._output() if grade.status != "correct" else None,
             **self._evidence(),
@@ -136,6 +163,14 @@ class Trial(Posed):
     def __init__(self, key: TrialKey, result: TrialResult, recorder: Recorder) -> None:
         super().__init__(key, result.problem, recorder)
         self._result = result
+
+    @property
+    def call_ids(self) -> Sequence[str]:
+        return self._result.call_ids
+
+    @property
+    def tokens(self) -> int:
+        return self._result.tokens + super().tokens
 
     @property
     def text(self) -> str:

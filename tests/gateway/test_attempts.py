@@ -5,16 +5,30 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import openai
 import pytest
 
 from pytest_elo.errors import GatewayError
+from pytest_elo.gateway.client import Gateway, GatewaySettings
 from pytest_elo.gateway.context import UNTAGGED, tagged, watch_calls
+from pytest_elo.gateway.endpoint import Endpoint
 from pytest_elo.records import Tag
-from tests.gateway.conftest import QUESTION, TAG, Connect, Setup
-from tests.loopback import Billed, Request, Response, completion, error, html, model_answer, reply
+from tests.gateway.conftest import QUESTION, TAG, Connect, Rows, Setup
+from tests.loopback import (
+    Billed,
+    LoopbackGateway,
+    Request,
+    Response,
+    completion,
+    error,
+    html,
+    model_answer,
+    reply,
+    stream,
+)
 
 BUSY = error(429, "Rate limit reached", code="rate_limit_exceeded")
 
@@ -147,9 +161,7 @@ def test_no_connection_costs_nothing(connect: Connect) -> None:
     with pytest.raises(openai.APIConnectionError, match="check the host name"):
         setup.create()
     assert setup.rows.kinds == ["connect"] * 6
-    assert {(row.total_tokens, row.total_tokens_high, row.estimated) for row in setup.rows.closed} == {
-        (0, 0, None)
-    }
+    assert {(row.total_tokens, row.total_tokens_high, row.estimated) for row in setup.rows.closed} == {(0, 0, None)}
 
 
 def test_a_retry_after_is_waited_for_and_not_beyond_the_run(connect: Connect) -> None:
@@ -218,9 +230,7 @@ def test_cached_and_reasoning_tokens_are_parts_not_additions(connect: Connect) -
 
 
 def test_a_capped_answer_without_text_is_the_models_own_doing(connect: Connect) -> None:
-    setup = connect(
-        [reply(None, finish_reason="length", reasoning_content="Let me think", completion_tokens=64)]
-    )
+    setup = connect([reply(None, finish_reason="length", reasoning_content="Let me think", completion_tokens=64)])
     answer = setup.ask()
     assert (answer.text, answer.finish_reason, answer.completion_tokens) == ("", "length", 64)
     assert setup.rows.kinds == [None]
@@ -313,9 +323,7 @@ def test_other_apis_of_the_sdk_are_metered_too(connect: Connect) -> None:
 def test_a_row_holds_effective_parameters_and_no_text_of_the_prompt(connect: Connect) -> None:
     setup = connect()
     secret_word = "Zanzibar"
-    setup.ask(
-        messages=[{"role": "user", "content": secret_word}], temperature=0.8, max_tokens=7, stop=["Zanzibar"]
-    )
+    setup.ask(messages=[{"role": "user", "content": secret_word}], temperature=0.8, max_tokens=7, stop=["Zanzibar"])
     row = setup.rows.closed[0]
     assert row.parameters["temperature"] == 0.8
     assert row.parameters["max_tokens"] == 7
@@ -385,6 +393,9 @@ def test_the_ledger_is_the_bill_at_64_in_flight(connect: Connect) -> None:
     for request in setup.server.requests:
         item = "item" + request.body["messages"][0]["content"].rsplit(" ", 1)[1]
         billed[item] = billed.get(item, 0) + request.billed.total_tokens
+    # a killed process leaves rows as they were opened: those hold what was billed, too
+    assert sum(r.total_tokens for r in setup.rows.opened) <= setup.server.bill.total_tokens
+    assert setup.server.bill.total_tokens <= sum(r.total_tokens_high for r in setup.rows.opened)
     for item, tokens in billed.items():
         rows = [row for row in setup.rows.closed if row.item_id == item]
         assert sum(r.total_tokens for r in rows) <= tokens <= sum(r.total_tokens_high for r in rows), rows
@@ -403,3 +414,69 @@ def test_connections_close_with_their_event_loop(connect: Connect) -> None:
         asyncio.run(run())
         gc.collect()
     assert len(setup.rows.closed) == 2
+
+
+def test_no_retry_is_waited_for_when_the_run_is_out_of_time(connect: Connect) -> None:
+    setup = connect([error(500)])
+    setup.gateway.rules.time_left_s = lambda: 0.0
+    with pytest.raises(GatewayError, match=r"--elo-resume"):
+        setup.ask()
+    assert len(setup.rows.closed) == 1
+
+
+def test_keep_alives_do_not_keep_a_call_alive_for_ever(connect: Connect) -> None:
+    trickle = Response(chunks=[b"\n"] * 100, chunk_delay_s=0.02)
+    setup = connect([trickle], call_budget_s=0.2)
+    with pytest.raises(GatewayError) as caught:
+        setup.ask()
+    assert caught.value.kind == "timeout"
+    assert len(setup.rows.closed) == 1
+
+
+def test_a_pause_longer_than_the_run_stops_nobody(connect: Connect) -> None:
+    setup = connect([error(429, "busy", headers={"retry-after": "86400"}), reply("42")])
+    with pytest.raises(GatewayError):
+        setup.ask()
+    assert setup.ask().text == "42"
+
+
+def test_a_dropped_stream_frees_its_place(connect: Connect) -> None:
+    setup = connect([stream(["a", "b"], chunk_delay_s=0.5)])
+    chunks = setup.create(stream=True)
+    del chunks
+    gc.collect()
+    assert setup.rows.kinds == ["aborted"]
+    assert setup.gateway.rules.limits.of(setup.gateway.rules.host, "test-model").in_flight == 0
+
+
+def test_a_filtered_empty_answer_is_told_by_its_finish(connect: Connect) -> None:
+    setup = connect([reply("", finish_reason="content_filter")])
+    answer = setup.ask()
+    assert (answer.text, answer.finish_reason) == ("", "content_filter")
+
+
+def test_a_proxy_of_the_environment_is_used(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    with LoopbackGateway() as proxy:
+        monkeypatch.setenv("http_proxy", proxy.origin)
+        rows = Rows()
+        endpoint = Endpoint.checked("http://gateway.invalid/v1", "sk-0123456789ab", key_variable="K")
+        gateway = Gateway(endpoint, GatewaySettings(model="test-model"), rows)
+        gateway.client().chat.completions.create(model="test-model", messages=QUESTION)  # type: ignore[arg-type]
+        gateway.close()
+    assert [request.path for request in proxy.requests] == ["http://gateway.invalid/v1/chat/completions"]
+    assert len(rows.closed) == 1
+
+
+def test_threads_share_a_client(connect: Connect) -> None:
+    setup = connect(latency_s=0.005)
+    client = setup.gateway.client()
+
+    def one(number: int) -> None:
+        with tagged(Tag("own", str(number), "baseline")):
+            client.chat.completions.create(model="test-model", messages=QUESTION, seed=number)  # type: ignore[arg-type]
+
+    with ThreadPoolExecutor(16) as threads:
+        list(threads.map(one, range(64)))
+    assert sorted(int(row.item_id) for row in setup.rows.closed) == list(range(64))
+    assert setup.rows.total_tokens == setup.server.bill.total_tokens
+    assert setup.server.most_in_flight > 4

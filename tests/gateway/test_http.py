@@ -21,7 +21,5 @@ def test_replaying_and_asking_never_import_the_sdk() -> None:
     """It takes 0.6 s of processor time, in every worker."""
     heavy = "{'openai', 'httpx', 'httpx2'} & set(sys.modules)"
     script = f"import sys; import pytest_elo.gateway.client; print({heavy})"
-    result = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True
-    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)
     assert result.stdout == "set()\n"

@@ -89,9 +89,7 @@ def test_a_value_out_of_range_is_not_silently_dropped(connect: Connect) -> None:
 def test_the_system_message_is_folded_where_its_role_is_refused(connect: Connect) -> None:
     def answer(request: Request) -> Response:
         if request.body["messages"][0]["role"] == "system":
-            return error(
-                400, "Unsupported value: 'messages[0].role' does not support 'system' with this model."
-            )
+            return error(400, "Unsupported value: 'messages[0].role' does not support 'system' with this model.")
         return model_answer(request)
 
     setup = connect(answer)

@@ -51,9 +51,7 @@ def test_no_working_path_names_the_addresses_tried() -> None:
 def test_a_wrong_key_is_said_at_once_and_not_shown() -> None:
     with LoopbackGateway([error(401, "Incorrect API key provided")]) as server:
         found, _ = check(server)
-    with pytest.raises(
-        ConfigError, match=r"HTTP 401.*TAOTOKEN_API_KEY.*26 characters, ends in 4085"
-    ) as caught:
+    with pytest.raises(ConfigError, match=r"HTTP 401.*TAOTOKEN_API_KEY.*26 characters, ends in 4085") as caught:
         found.require()
     assert CANARY not in str(caught.value)
     assert len(server.requests) == 1

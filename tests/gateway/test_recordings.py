@@ -15,7 +15,7 @@ from pytest_elo.gateway.context import tagged
 from pytest_elo.gateway.recordings import MANIFEST, Manifest, Recordings, merge, request_key
 from pytest_elo.records import Tag
 from tests.gateway.conftest import QUESTION, TAG, Connect, Rows, Setup
-from tests.loopback import Request, error, model_answer, reply, stream
+from tests.loopback import Request, Response, completion, error, model_answer, reply, stream
 
 MANIFEST_OF_TEST = Manifest(model="test-model", host="127.0.0.1", date="2026-01-02")
 SECRET_PROMPT = [{"role": "user", "content": "Zanzibar answer 42"}]
@@ -36,9 +36,7 @@ def fold(tmp_path: Path) -> Path:
 def replay(directory: Path) -> Setup:
     """A gateway without any endpoint, replaying ``directory``."""
     rows = Rows()
-    gateway = Gateway(
-        None, GatewaySettings(run_id="run-2"), rows, recordings=Recordings(directory, mode="replay")
-    )
+    gateway = Gateway(None, GatewaySettings(run_id="run-2"), rows, recordings=Recordings(directory, mode="replay"))
     return Setup(server=None, gateway=gateway, rows=rows)  # type: ignore[arg-type]
 
 
@@ -75,9 +73,7 @@ def test_the_sdks_clients_replay_too(connect: Connect, tmp_path: Path) -> None:
     assert facts(again) == facts(live)
 
 
-def test_what_was_never_recorded_is_an_error_that_says_how_to_record_it(
-    connect: Connect, tmp_path: Path
-) -> None:
+def test_what_was_never_recorded_is_an_error_that_says_how_to_record_it(connect: Connect, tmp_path: Path) -> None:
     record(connect, tmp_path).ask()
     again = replay(fold(tmp_path))
     with pytest.raises(NotRecordedError, match="never recorded") as caught:
@@ -201,9 +197,7 @@ def test_a_directory_without_a_manifest_is_no_recording(tmp_path: Path) -> None:
 
 def test_a_cache_buys_nothing_twice_not_even_after_a_crash(connect: Connect, tmp_path: Path) -> None:
     def cached(condition: str = "c0") -> Setup:
-        return connect(
-            recordings=Recordings(None, mode="cache", shards=tmp_path / "shards", condition=condition)
-        )
+        return connect(recordings=Recordings(None, mode="cache", shards=tmp_path / "shards", condition=condition))
 
     first = cached()
     first.ask(sample=1)
@@ -214,7 +208,10 @@ def test_a_cache_buys_nothing_twice_not_even_after_a_crash(connect: Connect, tmp
     second.ask(sample=1)
     second.ask(sample=2)
     assert len(second.server.requests) == 1
-    assert [row.source for row in second.rows.closed] == ["replay", "live"]
+    # what the same item bought before is the same row again; the ledger folds the two into one
+    assert second.rows.closed[0] == first.rows.closed[0]
+    second.ask(Tag("gpqa", "rec01", "r7", condition="c0"), sample=1)
+    assert [row.source for row in second.rows.closed] == ["live", "live", "replay"]
     other_condition = cached("c1")
     other_condition.ask(sample=1)
     assert len(other_condition.server.requests) == 1
@@ -247,3 +244,30 @@ def test_replay_takes_under_a_millisecond_of_processor_time(connect: Connect, tm
         return (time.process_time() - started) / n
 
     assert asyncio.run(run(300)) < 0.001
+
+
+def test_other_apis_and_mean_logprobs_replay(connect: Connect, tmp_path: Path) -> None:
+    tokens = [{"token": "4", "logprob": -0.25}, {"token": "2", "logprob": -0.75}]
+    body = completion("42")
+    body["choices"][0]["logprobs"] = {"content": tokens}
+    embedded = {
+        "object": "list",
+        "model": "test-model",
+        "data": [{"object": "embedding", "index": 0, "embedding": [0.5]}],
+        "usage": {"prompt_tokens": 8, "total_tokens": 8},
+    }
+
+    def answer(request: Request) -> Response:
+        chosen = embedded if request.path.endswith("/embeddings") else body
+        return Response(body=json.dumps(chosen).encode())
+
+    live = record(connect, tmp_path, answer)
+    assert live.ask(logprobs=True).mean_logprob == -0.5
+    with tagged(TAG):
+        live.gateway.client().embeddings.create(model="test-model", input="x", encoding_format="float")
+    again = replay(fold(tmp_path))
+    assert again.ask(logprobs=True).mean_logprob == -0.5
+    with tagged(TAG):
+        vectors = again.gateway.client().embeddings.create(model="test-model", input="x", encoding_format="float")
+    assert vectors.data[0].embedding == [0.5]
+    assert facts(again) == facts(live)

@@ -21,9 +21,7 @@ def delay(
     **headers: str,
 ) -> float | None:
     names = {name.replace("_", "-"): value for name, value in headers.items()}
-    return RetryPolicy().delay(
-        kind, failures=failures, headers=names, now=NOW, time_left_s=time_left_s, jitter=jitter
-    )
+    return RetryPolicy().delay(kind, failures=failures, headers=names, now=NOW, time_left_s=time_left_s, jitter=jitter)
 
 
 @pytest.mark.parametrize(
@@ -42,17 +40,14 @@ def delay(
         ({}, None),
     ],
 )
-def test_retry_after_in_seconds_milliseconds_and_as_a_date(
-    headers: dict[str, str], expected: float | None
-) -> None:
+def test_retry_after_in_seconds_milliseconds_and_as_a_date(headers: dict[str, str], expected: float | None) -> None:
     assert retry_after_s(headers, NOW) == expected
 
 
 def test_backoff_doubles_up_to_the_longest() -> None:
     policy = RetryPolicy(max_attempts=9)
     delays = [
-        policy.delay("timeout", failures=n, headers={}, now=NOW, time_left_s=600, jitter=0.0)
-        for n in range(1, 10)
+        policy.delay("timeout", failures=n, headers={}, now=NOW, time_left_s=600, jitter=0.0) for n in range(1, 10)
     ]
     assert delays == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, None]
 

@@ -71,9 +71,7 @@ def test_usage_of_every_api_folds_into_one_shape(raw: dict[str, Any], expected: 
     assert fold_usage(raw, has_text=True) == expected
 
 
-@pytest.mark.parametrize(
-    "raw", [None, {}, [], "12", openai_usage(None, None, None), openai_usage(-1, "x", True)]
-)
+@pytest.mark.parametrize("raw", [None, {}, [], "12", openai_usage(None, None, None), openai_usage(-1, "x", True)])
 def test_usage_that_says_nothing_is_unknown(raw: object) -> None:
     assert fold_usage(raw, has_text=False) is None
 

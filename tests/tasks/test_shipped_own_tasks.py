@@ -31,9 +31,7 @@ def _tallest_first() -> list[str]:
 
 def _socks(n_colours: int) -> int:
     """The least number of socks among which every draw has two of one colour."""
-    return next(
-        n for n in count(1) if all(len(set(draw)) < n for draw in product(range(n_colours), repeat=n))
-    )
+    return next(n for n in count(1) if all(len(set(draw)) < n for draw in product(range(n_colours), repeat=n)))
 
 
 COMPUTED: dict[str, Callable[[], object]] = {
@@ -55,8 +53,8 @@ COMPUTED: dict[str, Callable[[], object]] = {
     "reverse-stop": lambda: "stop"[::-1],
     "first-letters": lambda: "".join(word[0] for word in ("Moon", "Apple", "River", "Candle", "Honey")),
     "count-e": lambda: "independence".count("e"),
-    "letter-replaced": lambda: "banana".replace("a", "o"),
-    "letter-removed": lambda: "mirror".replace("r", ""),
+    "fourth-letter": lambda: "planet"[3],
+    "joined-ends": lambda: "".join(word[0] for word in ("blue", "old", "yellow")),
     "shifted-letters": lambda: "".join(chr(ord(letter) + 1) for letter in "cat"),
     "binary-of-37": lambda: format(37, "b"),
     "arrival-time": lambda: f"{datetime(2024, 1, 1, 14, 35) + timedelta(hours=2, minutes=50):%H:%M}",
