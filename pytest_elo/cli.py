@@ -42,6 +42,10 @@ def _parser() -> argparse.ArgumentParser:
     _rating_options(runs)
     runs.set_defaults(run=_import_runs)
 
+    init = commands.add_parser("init", help="write a small eval suite that runs as generated")
+    init.add_argument("folder", type=Path, nargs="?", default=Path("evals"), metavar="DIR", help="default: evals")
+    init.set_defaults(run=_init)
+
     embed = commands.add_parser("embed", help="fetch and check a small local model, for --elo-model embedded")
     embed.add_argument("name", nargs="?", metavar="NAME", help="smollm2, qwen2.5-coder-0.5b or qwen2.5-coder-1.5b")
     embed.add_argument("--model-file", metavar="F", help="use this GGUF file instead")
@@ -80,6 +84,13 @@ def _import_runs(options: argparse.Namespace) -> int:
     mapped = import_runs(options.calls, options.outcomes, options.mapping, options.run_dir)
     print(f"imported {len(mapped.attempts)} calls and {len(mapped.outcomes)} outcomes into {options.run_dir}")
     return _report(options)
+
+
+def _init(options: argparse.Namespace) -> int:
+    from pytest_elo.starter import init
+
+    print("\n".join(init(options.folder)))
+    return 0
 
 
 def _embed(options: argparse.Namespace) -> int:
