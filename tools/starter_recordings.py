@@ -30,8 +30,8 @@ class Used(Recordings):
 
     found: dict[tuple[str, int], Recorded]
 
-    def find(self, key: str, occurrence: int) -> Recorded | None:
-        recorded = super().find(key, occurrence)
+    def find(self, tag: Tag, key: str, occurrence: int) -> Recorded | None:
+        recorded = super().find(tag, key, occurrence)
         if recorded is not None:
             self.found[recorded.place] = recorded
         return recorded

@@ -1,7 +1,7 @@
 """``pytest-elo init``: a small eval suite, written into any repository, that runs as generated.
 
-The files stand in ``files/``; ``.in`` is dropped from their names. Recordings of a real model come with them
-where this distribution holds some, so that the suite needs no key.
+The files stand in ``files/``; ``.in`` is dropped from their names. Recordings of a real model come with them, so
+that the suite needs no key; ``tools/starter_recordings.py`` cuts them out of the shipped suite's.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from pathlib import Path
 from pytest_elo.errors import ConfigError
 
 __all__ = ["init", "starter_files"]
-
-RECORDINGS = "recordings"
 
 
 def starter_files() -> dict[str, str]:
@@ -38,17 +36,11 @@ def init(folder: Path) -> list[str]:
             target.write_text(text, encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"{target} cannot be written ({error.strerror}); name a folder of your own") from None
-    written = [f"wrote {folder / name}" for name in content if not name.startswith(RECORDINGS)]
-    return [*written, *_next_steps(folder, f"{RECORDINGS}/manifest.json" in content)]
-
-
-def _next_steps(folder: Path, is_recorded: bool) -> list[str]:
-    if is_recorded:
-        return [
-            f"now run: pytest {folder}   (recorded answers of a real model; set TAOTOKEN_API_KEY to call models)",
-            "add .elo/ to .gitignore: each run leaves its directory there",
-        ]
-    return [f"now set TAOTOKEN_API_KEY, or install pytest-elo[embedded], and run: pytest {folder} --elo-record"]
+    return [
+        *(f"wrote {folder / name}" for name in content),
+        f"now run: pytest {folder}   (recorded answers of a real model; set TAOTOKEN_API_KEY to call models)",
+        "add .elo/ to .gitignore: each run leaves its directory there",
+    ]
 
 
 def _walk(folder: Traversable, prefix: str) -> list[tuple[str, str]]:
