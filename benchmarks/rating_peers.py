@@ -136,15 +136,17 @@ def fastchat_bootstrap(n: int, size: int) -> Timed:
 
 def arenakit_bootstrap(n: int, size: int) -> Timed:
     """Its own bootstrap over cells, twenty rounds, scaled to a thousand."""
-    from arenakit import Battle, bootstrap_ratings  # type: ignore[import-not-found]
+    from arenakit import Arena, Battle, bootstrap  # type: ignore[import-not-found]
 
     a, b, outcome = votes(n, size)
-    label = ["model_b", "tie", "model_a"]
-    battles = [
-        Battle(model_a=x, model_b=y, winner=label[code])
-        for x, y, code in zip(names(a), names(b), outcome.tolist(), strict=True)
-    ]
-    return lambda: bootstrap_ratings(battles, n_boot=20)
+    label = ["b", "tie", "a"]
+    arena = Arena(
+        [
+            Battle(model_a=x, model_b=y, winner=label[code])
+            for x, y, code in zip(names(a), names(b), outcome.tolist(), strict=True)
+        ]
+    )
+    return lambda: bootstrap(arena, n_resamples=20)
 
 
 def session_finish(n: int, size: int) -> Timed:

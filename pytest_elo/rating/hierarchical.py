@@ -32,7 +32,7 @@ from pytest_elo.rating.combine import Combined, TaskFits
 from pytest_elo.rating.connectivity import reachability
 from pytest_elo.rating.likelihood import expected_score, information, log_likelihood
 from pytest_elo.rating.linalg import inverse_spd, multiply
-from pytest_elo.rating.scale import ELO_PER_LOGIT
+from pytest_elo.rating.scale import ELO_PER_LOGIT, settled
 
 __all__ = ["EQUAL_TASKS", "PRIOR_SD", "TAU_GRID", "TAU_SCALE", "hierarchical"]
 
@@ -86,7 +86,7 @@ def hierarchical(tasks: TaskFits, axes: Frame) -> tuple[Combined, float | None]:
     reach = reachability(edges)
     present: Booleans = np.any(tasks.groups.present, axis=0)
     valid = reachability(edges | edges.T)[:, anchor] & present & present[anchor]
-    value = np.where(valid, mu - mu[anchor], np.nan)
+    value = np.where(valid, settled(mu - mu[anchor]), np.nan)
     maps = np.einsum("g,gtij->tij", weight, mode.maps)
     raw = np.zeros_like(tasks.influence)
     for task in range(len(axes.tasks)):
