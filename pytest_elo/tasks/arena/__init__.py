@@ -1,0 +1,1 @@
+"""The arena: prompts without a right answer, contestants judged against each other in pairs."""
