@@ -15,7 +15,7 @@ from pytest_elo.votes.names import same_model
 from pytest_elo.votes.records import Vote
 from pytest_elo.votes.settle import settle
 
-__all__ = ["BiasBlock", "Share", "bias_of"]
+__all__ = ["BiasBlock", "Share", "bias_block", "bias_of"]
 
 CONSISTENCY_FLOOR = 0.75
 SLOT_BAND = (0.45, 0.55)
@@ -110,13 +110,18 @@ class BiasBlock:
 
 
 def bias_of(judge: str, votes: Iterable[Vote], *, models: Mapping[str, str] | None = None) -> BiasBlock:
-    """The block of ``judge`` over its own votes (one a key, see ``distinct``).
+    """The block of ``judge`` over its own votes (one a key, see ``distinct``)."""
+    return bias_block(judge, [vote for vote in votes if vote.judge == judge], models=models)
+
+
+def bias_block(name: str, votes: Iterable[Vote], *, models: Mapping[str, str] | None = None) -> BiasBlock:
+    """The block of all ``votes`` together, whoever cast them: of one judge, or of all people.
 
     ``models`` gives the model behind a policy; a policy not in it stands for a model of its own name.
     Shares that describe slots and ties are over complete pairs and single votes; an order whose other
     order is missing counts as an error only.
     """
-    own = [vote for vote in votes if vote.judge == judge and vote.reason != "undone"]
+    own = [vote for vote in votes if vote.reason != "undone"]
     results = settle([_alone(vote) for vote in own])
     paired = [result for result in results if result.votes[0].both_orders]
     complete = [result for result in paired if result.share is not None]
@@ -128,9 +133,9 @@ def bias_of(judge: str, votes: Iterable[Vote], *, models: Mapping[str, str] | No
     silent = Counter(_silence(vote) for vote in own if vote.winner is None)
     length_r, length_n = _length_link(counted)
     contestants = sorted({name for vote in own for name in vote.pair})
-    itself = [name for name in contestants if same_model(judge, (models or {}).get(name, name))]
+    itself = [c for c in contestants if same_model(name, (models or {}).get(c, c))]
     return BiasBlock(
-        judge=judge,
+        judge=name,
         pairs=len(paired),
         complete=len(complete),
         single_votes=len(single),
