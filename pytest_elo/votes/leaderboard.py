@@ -127,9 +127,7 @@ def style_control(results: Iterable[Result], anchor: str, level: float = 0.95) -
         return None
     code = {policy: i for i, policy in enumerate(policies)}
     pairs = [_styles(result, vote) for result, _, vote in rows]
-    known = [
-        f for f in ("chars", "tokens", "headers", "lists", "bold") if all(f in a and f in b for a, b in pairs)
-    ]
+    known = [f for f in ("chars", "tokens", "headers", "lists", "bold") if all(f in a and f in b for a, b in pairs)]
     if "chars" in known and "tokens" in known:
         known.remove("chars")
     covariates = {
@@ -213,9 +211,7 @@ def _standings(report: RatingReport, results: Sequence[Result], style: StyleCont
             tally[result.a][_word(result.share)] += 1
             tally[result.b][_word(1 - result.share)] += 1
     controlled = {rating.policy: rating for rating in style.ratings} if style else {}
-    standings = [
-        _standing(policy, tally[policy.policy], controlled.get(policy.policy)) for policy in report.policies
-    ]
+    standings = [_standing(policy, tally[policy.policy], controlled.get(policy.policy)) for policy in report.policies]
     return sorted(standings, key=lambda s: (s.elo is None, -(s.elo or 0.0), s.policy))
 
 
@@ -303,6 +299,4 @@ def _more_needed(report: RatingReport) -> list[str]:
         more = "" if power.items_needed is None else f", {max(power.items_needed - power.n_items, 1)} more"
         lines.append(f"{policy.policy} is not told from {report.anchor}: {power.text}{more}")
     shown = lines[:_SHOWN]
-    return (
-        shown if len(lines) == len(shown) else [*shown, f"{len(lines) - len(shown)} more policies likewise"]
-    )
+    return shown if len(lines) == len(shown) else [*shown, f"{len(lines) - len(shown)} more policies likewise"]

@@ -105,6 +105,4 @@ def _style_lines(board: Leaderboard) -> Sequence[str]:
         for c in board.style.coefficients
     ]
     clusters = ", ".join(f"{count} {kind}s" for kind, count in board.style.clusters.items())
-    return [
-        f"style, Elo per standard deviation: {', '.join(parts) or 'nothing varies'} (clusters: {clusters})"
-    ]
+    return [f"style, Elo per standard deviation: {', '.join(parts) or 'nothing varies'} (clusters: {clusters})"]

@@ -47,9 +47,7 @@ def read_rows(path: Path) -> Sequence[Row]:
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}: not UTF-8 (byte {error.start}); a Parquet file must end in .parquet"
-        ) from error
+        raise DataError(f"{path}: not UTF-8 (byte {error.start}); a Parquet file must end in .parquet") from error
     if path.suffix in (".csv", ".tsv"):
         return _csv(path, text)
     if text.lstrip().startswith("["):
@@ -119,9 +117,7 @@ def _parquet(path: Path) -> list[Row]:
     try:
         parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
-        raise ConfigError(
-            f"{path}: reading Parquet needs the extra: pip install 'pytest-elo[parquet]'"
-        ) from error
+        raise ConfigError(f"{path}: reading Parquet needs the extra: pip install 'pytest-elo[parquet]'") from error
     try:
         records = parquet.read_table(path).to_pylist()
     except (OSError, ValueError) as error:

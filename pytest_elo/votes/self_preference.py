@@ -79,15 +79,11 @@ def self_preference(
     for policy in sorted(strength):
         if not same_model(judge, names.get(policy, policy)):
             continue
-        rivals = [
-            p for p in strength if p != policy and not same_model(judge, names.get(p, p)) and picks[p].n
-        ]
+        rivals = [p for p in strength if p != policy and not same_model(judge, names.get(p, p)) and picks[p].n]
         rivals.sort(key=lambda rival: (abs(strength[rival] - strength[policy]), rival))
         matched = rivals[:MATCHED_RIVALS]
         pooled = Share(sum(picks[r].hits for r in matched), sum(picks[r].n for r in matched))
-        records.append(
-            SelfPreference(judge=judge, policy=policy, own=picks[policy], rivals=pooled, matched=matched)
-        )
+        records.append(SelfPreference(judge=judge, policy=policy, own=picks[policy], rivals=pooled, matched=matched))
     return tuple(records)
 
 

@@ -106,9 +106,7 @@ def comparisons_of(results: Iterable[Result], *, weight: Literal["vote", "item"]
             a=result.a,
             b=result.b,
             share=result.share,
-            weight=1.0
-            if weight == "vote"
-            else 1.0 / sizes[result.task_id, result.item_id, result.a, result.b],
+            weight=1.0 if weight == "vote" else 1.0 / sizes[result.task_id, result.item_id, result.a, result.b],
             judge=result.judge,
         )
         for result in counted
@@ -141,9 +139,7 @@ def _result(votes: Sequence[Vote]) -> Result:
 
 def _outcome(
     votes: Sequence[Vote], first: str, second: str
-) -> tuple[
-    Literal["consistent", "inconsistent", "incomplete", "single", "identical", "excluded"], float | None
-]:
+) -> tuple[Literal["consistent", "inconsistent", "incomplete", "single", "identical", "excluded"], float | None]:
     vote = votes[0]
     if vote.both_orders:
         settled = settle_orders(_majority(votes, first), _majority(votes, second))

@@ -60,9 +60,7 @@ def test_people_of_llmfao_lean_left_a_little(crowd: list[Vote]) -> None:
     assert block.warnings == ()  # outside neither band: 53.3 % is inside 45 to 55 %
 
 
-def test_model_judges_against_people_on_the_same_pairs(
-    crowd: list[Vote], gpt4: list[Vote], gpt3: list[Vote]
-) -> None:
+def test_model_judges_against_people_on_the_same_pairs(crowd: list[Vote], gpt4: list[Vote], gpt3: list[Vote]) -> None:
     people = settle(crowd)
     four = agreement_of(people, settle(gpt4), names=("people", "GPT 4"))
     three = agreement_of(people, settle(gpt3), names=("people", "GPT 3.5"))
@@ -73,9 +71,7 @@ def test_model_judges_against_people_on_the_same_pairs(
     assert 0 < three.kappa < four.kappa
 
 
-def test_self_preference_is_measured_against_rivals_of_like_strength(
-    crowd: list[Vote], gpt4: list[Vote]
-) -> None:
+def test_self_preference_is_measured_against_rivals_of_like_strength(crowd: list[Vote], gpt4: list[Vote]) -> None:
     """GPT-4 picks itself in 9 of 12 pairs that people did not give it. That looks like bias against the 40 %
     of an average rival; rivals as strong as itself fare as well, and 12 pairs settle nothing."""
     [own] = self_preference("GPT 4", settle(gpt4), settle(crowd))
@@ -87,9 +83,7 @@ def test_self_preference_is_measured_against_rivals_of_like_strength(
     assert "not resolved below 20 pairs" in str(own)
 
 
-def pairs_judged_by(
-    decide: Callable[[str, str], str], lengths: list[tuple[int, int]], judge: str = "j"
-) -> list[Vote]:
+def pairs_judged_by(decide: Callable[[str, str], str], lengths: list[tuple[int, int]], judge: str = "j") -> list[Vote]:
     """Both orders of policies x and y, whose answers have the given lengths, by a deterministic judge."""
     votes = []
     for n, (x, y) in enumerate(lengths):
@@ -132,9 +126,7 @@ def test_a_judge_of_slots_is_inconsistent_on_every_pair_and_nobody_gains(
 def test_a_judge_of_length_is_consistent_and_the_block_says_what_it_follows(
     lengths: list[tuple[int, int]],
 ) -> None:
-    votes = pairs_judged_by(
-        lambda a, b: "tie" if len(a) == len(b) else "a" if len(a) > len(b) else "b", lengths
-    )
+    votes = pairs_judged_by(lambda a, b: "tie" if len(a) == len(b) else "a" if len(a) > len(b) else "b", lengths)
     block = bias_of("j", votes)
     assert block.consistency.value == 1
     assert block.longer_wins.value in (1, None)
@@ -143,9 +135,7 @@ def test_a_judge_of_length_is_consistent_and_the_block_says_what_it_follows(
 
 
 @given(LENGTHS, st.integers(0, 2**32))
-def test_the_block_does_not_depend_on_names_or_on_row_order(
-    lengths: list[tuple[int, int]], seed: int
-) -> None:
+def test_the_block_does_not_depend_on_names_or_on_row_order(lengths: list[tuple[int, int]], seed: int) -> None:
     draw = random.Random(seed)
     votes = pairs_judged_by(lambda a, b: draw.choice(["a", "b", "tie"]), lengths)
     shuffled = draw.sample(votes, len(votes))

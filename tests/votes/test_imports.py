@@ -114,9 +114,7 @@ def test_the_140k_release_brings_its_own_style_counts(tmp_path: Path) -> None:
 
 
 def test_the_140k_release_as_parquet(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip(
-        "pyarrow", reason="Parquet needs pyarrow: pip install 'pytest-elo[parquet]'"
-    )
+    pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow: pip install 'pytest-elo[parquet]'")
     from pyarrow import parquet
 
     parquet.write_table(pyarrow.Table.from_pylist([ARENA_140K]), tmp_path / "140k.parquet")
@@ -236,9 +234,7 @@ def test_self_pairs_are_left_out_and_counted(tmp_path: Path) -> None:
         ("v.csv", "left,right,winner\na,b,left,x\n", r"v\.csv:2: 3 columns expected"),
     ],
 )
-def test_a_file_that_is_none_is_one_clear_error(
-    tmp_path: Path, name: str, content: str, problem: str
-) -> None:
+def test_a_file_that_is_none_is_one_clear_error(tmp_path: Path, name: str, content: str, problem: str) -> None:
     with pytest.raises(DataError, match=problem):
         import_votes([written(tmp_path, name, content)])
 

@@ -127,10 +127,7 @@ def test_csv_and_json_hold_the_same_numbers() -> None:
 
 
 def test_the_page_escapes_every_name() -> None:
-    votes = [
-        replace(v, a=v.a + "<script>alert(1)</script>")
-        for v in import_votes([VOTES / "evalica_food.csv"]).votes
-    ]
+    votes = [replace(v, a=v.a + "<script>alert(1)</script>") for v in import_votes([VOTES / "evalica_food.csv"]).votes]
     page = to_html(leaderboard(votes))
     assert "<script>" not in page
     assert "&lt;script&gt;alert(1)" in page

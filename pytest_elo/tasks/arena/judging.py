@@ -151,9 +151,7 @@ def failure_of(contestant: Contestant) -> str | None:
     return None
 
 
-async def judge_pair(
-    pair: Pair, judges: Sequence[Judge], *, template: JudgeTemplate = DEFAULT_TEMPLATE
-) -> PairVerdict:
+async def judge_pair(pair: Pair, judges: Sequence[Judge], *, template: JudgeTemplate = DEFAULT_TEMPLATE) -> PairVerdict:
     """Judge ``pair`` in both orders by every judge, all at once.
 
     A failed answer excludes the pair and identical answers tie, both without a call. The order whose
@@ -194,11 +192,7 @@ def _verdict(
     reason: str | None = None,
     orders: Sequence[OrderVerdict] = (),
 ) -> PairVerdict:
-    marks = [
-        f"verdict_like_text:{side.policy}"
-        for side in (pair.a, pair.b)
-        if mask_verdicts(side.text) != side.text
-    ]
+    marks = [f"verdict_like_text:{side.policy}" for side in (pair.a, pair.b) if mask_verdicts(side.text) != side.text]
     return PairVerdict(
         task_id=pair.task_id,
         item_id=pair.item_id,

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Literal
 
 from pytest_elo.records import Reply
+from pytest_elo.tasks.parsing import visible
 
 __all__ = [
     "Reading",
@@ -51,7 +52,6 @@ _BARE = re.compile(
     re.IGNORECASE,
 )
 _DECORATION = " \t*_`\"'().:[]#>"
-_CLOSED_THOUGHT = re.compile(r"<think>.*?</think>", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def read_verdict(reply: Reply) -> Reading:
     """
     if reply.refusal:
         return Reading(None, "refused")
-    text = _without_reasoning(reply.text).strip()
+    text = visible(reply.text).strip()
     if not text:
         return Reading(None, "truncated" if reply.finish_reason == "length" else "empty")
     declared = _declarations(text)
@@ -140,13 +140,6 @@ def settle_orders(first: Slot | None, swapped: Slot | None) -> Settlement:
     return Settlement("consistent", share[first])
 
 
-def _without_reasoning(text: str) -> str:
-    text = _CLOSED_THOUGHT.sub("", text)
-    _, closed, after = text.rpartition("</think>")
-    text = after if closed else text
-    return text.partition("<think>")[0]
-
-
 def _slot(match: re.Match[str]) -> Slot:
     return _LABELS[re.sub(r"\s+", "", match[1]).upper()]
 
@@ -158,8 +151,4 @@ def _declarations(text: str) -> list[re.Match[str]]:
         gap = text[left.end() : right.start()]
         if "\n" not in gap and _MENU_GAP.fullmatch(gap) and _slot(left) != _slot(right):
             in_menu |= {i, i + 1}
-    return [
-        match
-        for i, match in enumerate(matches)
-        if i not in in_menu and not _CONDITION.match(text[match.end() :])
-    ]
+    return [match for i, match in enumerate(matches) if i not in in_menu and not _CONDITION.match(text[match.end() :])]

@@ -14,9 +14,7 @@ from pytest_elo.records import Message, Outcome, Reply
 from pytest_elo.tasks.arena.judging import Contestant, Judge, Pair, PairVerdict, judge_pair
 from pytest_elo.tasks.arena.template import DEFAULT_TEMPLATE, JudgeTemplate
 
-ANSWERS = re.compile(
-    r"<answer-A (\w+)>\n(.*?)\n</answer-A \1>\n.*<answer-B \1>\n(.*?)\n</answer-B \1>", re.DOTALL
-)
+ANSWERS = re.compile(r"<answer-A (\w+)>\n(.*?)\n</answer-A \1>\n.*<answer-B \1>\n(.*?)\n</answer-B \1>", re.DOTALL)
 
 
 class ScriptedJudge:

@@ -47,9 +47,7 @@ def test_the_budget_holds_no_item_repeats_for_a_pair_and_the_saving_is_said() ->
     plan = AdaptivePlan(POLICIES, ITEMS, budget=50)
     order = run(plan, lambda pairing: 0.5)
     assert len(order) == len(set(order)) == plan.judged == 50
-    assert plan.saving == (
-        "adaptive plan: judged 50 of 360 pairs, saved 310 pairs = 620 verdicts a judge (86%)"
-    )
+    assert plan.saving == ("adaptive plan: judged 50 of 360 pairs, saved 310 pairs = 620 verdicts a judge (86%)")
     exhausted = AdaptivePlan(POLICIES, ITEMS[:2], budget=999)
     assert len(run(exhausted, lambda pairing: 1.0)) == exhausted.possible == 12
 
