@@ -40,10 +40,13 @@ _LABELS: dict[str, Slot] = {
     "A=B": "C",
     "B=A": "C",
 }
-_LABEL = r"(?:A\s*>{1,2}\s*B|B\s*>{1,2}\s*A|A\s*=\s*B|B\s*=\s*A|TIE|[ABC])"
-_DECLARED = re.compile(rf"\[\s*\[\s*\**\s*({_LABEL})\s*\**\s*\]\s*\]", re.IGNORECASE)
+_LABEL = r"(?:A\s{0,8}>{1,2}\s{0,8}B|B\s{0,8}>{1,2}\s{0,8}A|A\s{0,8}=\s{0,8}B|B\s{0,8}=\s{0,8}A|TIE|[ABC])"
+_DECLARED = re.compile(
+    rf"\[\s{{0,8}}\[\s{{0,8}}\*{{0,3}}\s{{0,8}}({_LABEL})\s{{0,8}}\*{{0,3}}\s{{0,8}}\]\s{{0,8}}\]", re.IGNORECASE
+)
+_LONGEST_GAP = 40
 _MENU_GAP = re.compile(r"""[\s"'`*,;:/|()\-]*(?:or|and)?[\s"'`*,;:/|()\-]*""", re.IGNORECASE)
-_CONDITION = re.compile(r"""[\s"'`*]*if\b""", re.IGNORECASE)
+_CONDITION = re.compile(r"""[\s"'`*]{0,8}if\b""", re.IGNORECASE)
 _BARE = re.compile(
     r"(?:(?:my\s+|the\s+|final\s+)*(?:verdict|answer|winner|choice|preference|judge?ment|output|better)"
     r"\s*(?::|=|-|is)\s*)?"
@@ -149,6 +152,6 @@ def _declarations(text: str) -> list[re.Match[str]]:
     in_menu: set[int] = set()
     for i, (left, right) in enumerate(pairwise(matches)):
         gap = text[left.end() : right.start()]
-        if "\n" not in gap and _MENU_GAP.fullmatch(gap) and _slot(left) != _slot(right):
+        if len(gap) <= _LONGEST_GAP and "\n" not in gap and _MENU_GAP.fullmatch(gap) and _slot(left) != _slot(right):
             in_menu |= {i, i + 1}
     return [match for i, match in enumerate(matches) if i not in in_menu and not _CONDITION.match(text[match.end() :])]

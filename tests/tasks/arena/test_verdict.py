@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -120,3 +122,12 @@ def test_agreement_names_a_winner() -> None:
 )
 def test_a_panel_decides_by_majority_or_abstains(slots: list[str | None], verdict: str | None) -> None:
     assert panel_majority(slots) == verdict
+
+
+@pytest.mark.parametrize("part", ["[", "[[ ", "[[A", "[[*", "[[A]],", " ", "A\n", "<think>"])
+def test_time_is_linear_in_the_length(part: str) -> None:
+    text = part * (100_000 // len(part))
+    start = time.process_time()
+    mask_verdicts("[[" + text)
+    read_verdict(Reply(call_id="1", text="[[" + text))
+    assert time.process_time() - start < 2
