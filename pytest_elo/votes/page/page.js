@@ -37,12 +37,13 @@
     element("enter").hidden = true;
     element("ballot").hidden = ballot === null;
     element("end").hidden = ballot !== null;
-    element("controls").hidden = false;
+    element("controls").hidden = element("progress").hidden = false;
     if (ballot !== null) {
       for (const part of ["prompt", "left", "right"]) {
         element(part).innerHTML = ballot[part]; // safe: rendered by the server from a closed set of tags
       }
       for (const card of document.querySelectorAll(".card")) card.scrollTop = 0;
+      scrollTo(0, 0);
     }
     element("agreement").replaceChildren(...state.agreement.map((line) => {
       const item = document.createElement("li");
@@ -84,7 +85,7 @@
       talk("/api/ballot");
       return;
     }
-    for (const id of ["ballot", "end", "controls"]) element(id).hidden = true;
+    for (const id of ["ballot", "end", "controls", "progress"]) element(id).hidden = true;
     element("enter").hidden = false;
     element("voter").focus();
   }
