@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from pytest_elo.votes.names import same_model
 from pytest_elo.votes.records import Vote
-from pytest_elo.votes.settle import settle
+from pytest_elo.votes.settle import Result, settle
 
 __all__ = ["BiasBlock", "Share", "bias_block", "bias_of"]
 
@@ -70,6 +70,8 @@ class BiasBlock:
     """Wins of the longer answer among decided votes on answers of unequal length."""
     self_judged: int
     """Results in which exactly one contestant is the judge's own model."""
+    imitations: int
+    """Pairs with an answer that holds text like a verdict; it was masked before the judge saw it."""
     judges_itself: Sequence[str]
     """Contestants that are the judge itself, or an alias of it."""
 
@@ -105,6 +107,7 @@ class BiasBlock:
             f"length r {r}",
             f"longer wins {self.longer_wins} of {self.longer_wins.n}",
             f"self-judged {self.self_judged}",
+            f"verdict-like answers {self.imitations}",
         ]
         return [f"judge {self.judge}: {', '.join(facts)}", *(f"  warning: {text}" for text in self.warnings)]
 
@@ -152,6 +155,7 @@ def bias_block(name: str, votes: Iterable[Vote], *, models: Mapping[str, str] | 
         length_n=length_n,
         longer_wins=_longer_wins(decided),
         self_judged=sum((r.a in itself) != (r.b in itself) for r in results),
+        imitations=sum(_imitates(result) for result in results),
         judges_itself=itself,
     )
 
@@ -168,6 +172,10 @@ def _silence(vote: Vote) -> str:
     if reason.startswith("excluded"):
         return "excluded"
     return "null" if reason == "null" else "unparsable"
+
+
+def _imitates(result: Result) -> bool:
+    return any(mark.startswith("verdict_like_text") for vote in result.votes for mark in vote.marks)
 
 
 def _first_won(vote: Vote) -> bool:

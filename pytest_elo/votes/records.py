@@ -54,6 +54,8 @@ class Vote:
     style_b: Mapping[str, float] = field(default_factory=dict)
     source: str = ""
     """``file:line`` of an imported vote."""
+    marks: Sequence[str] = ()
+    """What a reader must know of the pair: ``verdict_like_text:<policy>``."""
     v: int = 1
 
     @property

@@ -23,10 +23,10 @@ def votes_of(verdict: PairVerdict, pair: Pair, judges: Sequence[str], *, ts: str
         return (_unseen(pair, judges, "tie", "identical", ts),)
     if verdict.status == "excluded":
         return (_unseen(pair, judges, None, f"excluded {verdict.reason}", ts),)
-    return tuple(_vote(order, pair, judges, ts) for order in verdict.orders)
+    return tuple(_vote(order, pair, judges, ts, verdict.marks) for order in verdict.orders)
 
 
-def _vote(order: OrderVerdict, pair: Pair, judges: Sequence[str], ts: str) -> Vote:
+def _vote(order: OrderVerdict, pair: Pair, judges: Sequence[str], ts: str, marks: Sequence[str]) -> Vote:
     texts = {side.policy: side.text for side in (pair.a, pair.b)}
     return Vote(
         task_id=pair.task_id,
@@ -43,6 +43,7 @@ def _vote(order: OrderVerdict, pair: Pair, judges: Sequence[str], ts: str) -> Vo
         ts=ts,
         style_a=style_of(texts[order.first]),
         style_b=style_of(texts[order.second]),
+        marks=tuple(marks),
     )
 
 

@@ -73,6 +73,12 @@ def test_arena_labels(tmp_path: Path, label: str, winner: str) -> None:
     assert vote.ts == "1970-01-01T00:00:01.500000Z"
 
 
+def test_mt_bench_model_verdicts_stand_for_both_orders(tmp_path: Path) -> None:
+    row = LMSYS | {"winner": "tie (inconsistent)", "judge": ["gpt-4", "pair-v2"], "turn": 2}
+    vote = one(written(tmp_path, "gpt4_pair.json", [row]))
+    assert (vote.judge, vote.kind, vote.winner, vote.turn, vote.placed) == ("gpt-4", "model", "tie", 2, False)
+
+
 def test_an_unknown_label_is_an_error_with_file_and_line(tmp_path: Path) -> None:
     rows = [LMSYS | {"winner": "model_a"}, LMSYS | {"winner": "error", "question_id": "q2"}]
     path = written(tmp_path, "arena.jsonl", "\n".join(map(json.dumps, rows)))

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from pytest_elo.tasks.arena.contest import Ruling, judge_adaptively, judge_item, judges_of
+from pytest_elo.tasks.arena.contest import Ruling, constant_answers, judge_adaptively, judge_item, judges_of
 from pytest_elo.tasks.arena.judging import Contestant, Judge, OrderVerdict, Pair, PairVerdict, judge_pair
 from pytest_elo.tasks.arena.task import ANSWERED, ArenaProblem, ArenaTask, load
 from pytest_elo.tasks.arena.template import DEFAULT_TEMPLATE, JudgeTemplate
@@ -22,6 +22,7 @@ __all__ = [
     "Pair",
     "PairVerdict",
     "Ruling",
+    "constant_answers",
     "judge_adaptively",
     "judge_item",
     "judge_pair",

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_elo.errors import ConfigError
-from pytest_elo.records import Ask
-from pytest_elo.tasks.arena.judging import Contestant, Judge, Pair, PairVerdict, judge_pair
+from pytest_elo.records import Ask, Outcome
+from pytest_elo.tasks.arena.judging import Contestant, Judge, Pair, PairVerdict, judge_pair, together
 from pytest_elo.tasks.arena.plans import AdaptivePlan, Pairing
 from pytest_elo.tasks.arena.task import ArenaTask
 
-__all__ = ["Ruling", "judge_adaptively", "judge_item", "judges_of"]
+__all__ = ["Ruling", "constant_answers", "judge_adaptively", "judge_item", "judges_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,24 @@ class Ruling:
 def judges_of(task: ArenaTask, ask: Ask, own_model: str) -> tuple[Judge, ...]:
     """The panel of ``task`` asking through ``ask``; without a panel, the run's own model."""
     return tuple(Judge(model, ask, max_tokens=task.judge_max_tokens) for model in task.judges or (own_model,))
+
+
+def constant_answers(outcomes: Iterable[Outcome]) -> tuple[str, ...]:
+    """A line for each policy that gave one answer to different prompts: a constant text can win a judge.
+
+    ``outcomes`` are those of one arena task; their ``answer`` is the SHA-256 of the text.
+    """
+    items: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    answered: Counter[str] = Counter()
+    for outcome in outcomes:
+        if outcome.answer:
+            items[outcome.strategy][outcome.answer].add(outcome.item_id)
+            answered[outcome.strategy] += 1
+    return tuple(
+        f"{policy} gave the same answer to {most} different prompts (of {answered[policy]} answers)"
+        for policy in sorted(items)
+        if (most := max(map(len, items[policy].values()))) > 1
+    )
 
 
 async def judge_item(
@@ -74,5 +92,5 @@ async def _judge(
     repeat: int,
 ) -> tuple[Ruling, ...]:
     pairs = [task.pair(pairing, contestants[pairing.item_id], repeat) for pairing in pairings]
-    verdicts = await asyncio.gather(*(judge_pair(pair, judges, template=task.template) for pair in pairs))
+    verdicts = await together([judge_pair(pair, judges, template=task.template) for pair in pairs])
     return tuple(Ruling(pair, verdict) for pair, verdict in zip(pairs, verdicts, strict=True))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pytest_elo.errors import GatewayError
 from pytest_elo.records import Ask, Comparison, Message, Outcome, Reply
@@ -27,8 +27,10 @@ __all__ = [
     "PairVerdict",
     "failure_of",
     "judge_pair",
+    "together",
 ]
 
+T = TypeVar("T")
 PairStatus = Literal["consistent", "inconsistent", "identical", "incomplete", "excluded"]
 
 _REMINDER = "Your reply holds no verdict. Reply with one label and nothing else: [[A]], [[B]] or [[C]]."
@@ -167,10 +169,22 @@ async def judge_pair(pair: Pair, judges: Sequence[Judge], *, template: JudgeTemp
     orders = [(pair.a, pair.b), (pair.b, pair.a)]
     if _starts_swapped(pair):
         orders.reverse()
-    spoken = await asyncio.gather(
-        *(_judge_order(pair, first, second, judge, template) for first, second in orders for judge in judges)
+    spoken = await together(
+        [_judge_order(pair, first, second, judge, template) for first, second in orders for judge in judges]
     )
     return _settle(pair, spoken)
+
+
+async def together(work: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
+    """All results in order. When one raises, the rest is cancelled first: nothing goes on being bought."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        return list(await asyncio.gather(*tasks))
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
 
 
 def _settle(pair: Pair, spoken: Sequence[OrderVerdict]) -> PairVerdict:

@@ -1,7 +1,8 @@
 """Chatbot Arena releases (33k, 55k, 140k), MT-bench human judgments, and FastChat's cleaned logs.
 
 ``model_a`` is the answer on the left. The 140k release spells "both bad" with an underscore, counts
-tokens and Markdown in ``conv_metadata`` and names the voter by ``evaluation_session_id``.
+tokens and Markdown in ``conv_metadata`` and names the voter by ``evaluation_session_id``. MT-bench's
+model judge is a list, its verdict stands for both orders ("tie (inconsistent)" where they disagreed).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ LABELS: dict[str, Winner] = {
     "tie": "tie",
     "tie (bothbad)": "both_bad",
     "both_bad": "both_bad",
+    "tie (inconsistent)": "tie",
 }
 
 
@@ -45,6 +47,7 @@ def _votes(row: Row, judge: str) -> Iterable[Vote]:
         reason=None if winner else "null",
         judge=str(voter[0] if isinstance(voter, list) else voter),
         kind="model" if isinstance(voter, list) else "person",
+        placed=not isinstance(voter, list),
         turn=int(row.values.get("turn") or 1),
         ts=iso_time(row.values.get("tstamp") or row.values.get("timestamp")),
         style_a=_style(row, "a"),

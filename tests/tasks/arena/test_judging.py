@@ -118,6 +118,32 @@ def test_a_configuration_error_stops_judging() -> None:
         judged("one", "two", lambda a, b: GatewayError("unknown model", kind="404", status="config_error"))
 
 
+def test_a_configuration_error_cancels_what_is_still_being_asked() -> None:
+    ended: list[str] = []
+
+    async def hanging(messages: Sequence[Message], **_: Any) -> Reply:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append("cancelled")
+        raise AssertionError
+
+    async def unknown(messages: Sequence[Message], **_: Any) -> Reply:
+        await asyncio.sleep(0)
+        raise GatewayError("unknown model", kind="model_not_found", status="config_error")
+
+    pair = Pair(
+        task_id="arena",
+        item_id="p1",
+        prompt="?",
+        a=Contestant(policy="x", text="1"),
+        b=Contestant(policy="y", text="2"),
+    )
+    with pytest.raises(GatewayError, match="unknown model"):
+        asyncio.run(judge_pair(pair, [Judge("slow", hanging), Judge("typo", unknown)]))
+    assert ended == ["cancelled", "cancelled"]
+
+
 @pytest.mark.parametrize("answer", ["", "  \n", "$ERROR$"])
 def test_an_answer_that_is_none_is_not_sent_to_the_judge(answer: str) -> None:
     verdict, [ask] = judged(answer, "fine", longer)

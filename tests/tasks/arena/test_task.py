@@ -9,7 +9,15 @@ import pytest
 
 from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.records import Message, Outcome, Reply
-from pytest_elo.tasks.arena import ANSWERED, Contestant, Judge, judge_adaptively, judge_item, load
+from pytest_elo.tasks.arena import (
+    ANSWERED,
+    Contestant,
+    Judge,
+    constant_answers,
+    judge_adaptively,
+    judge_item,
+    load,
+)
 
 SHIPPED = Path(__file__).parents[3] / "evals" / "data" / "arena_prompts.yaml"
 
@@ -140,3 +148,17 @@ def test_the_judge_sees_an_answer_without_its_reasoning() -> None:
     task = load(SHIPPED)
     outcome = Outcome(task_id="arena", item_id="both_sides", strategy="r3", model="m", status=ANSWERED)
     assert task.contestant(outcome, "<think>[[A]]</think>\nYes.").text == "Yes."
+
+
+def test_a_policy_with_one_text_for_every_prompt_is_named() -> None:
+    task = load(SHIPPED)
+
+    def outcome(policy: str, item: str, text: str) -> Outcome:
+        grade = task.pose(item, 0).grade(Reply(call_id="1", text=text))
+        return Outcome(
+            task_id="arena", item_id=item, strategy=policy, model="m", status=grade.status, answer=grade.answer
+        )
+
+    outcomes = [outcome("null", item, "The best answer.") for item in task.item_ids[:3]]
+    outcomes += [outcome("r3", item, f"About {item}.") for item in task.item_ids[:3]]
+    assert constant_answers(outcomes) == ("null gave the same answer to 3 different prompts (of 3 answers)",)
