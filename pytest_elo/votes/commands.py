@@ -9,7 +9,7 @@ from typing import Literal
 from pytest_elo.errors import ConfigError
 from pytest_elo.votes.imports import import_votes
 from pytest_elo.votes.lmsys_export import to_lmsys
-from pytest_elo.votes.store import append_votes
+from pytest_elo.votes.store import VOTES, append_votes
 
 __all__ = ["import_command", "vote_command"]
 
@@ -49,8 +49,8 @@ def import_command(
     if into is not None:
         if not into.is_dir():
             raise ConfigError(f"{into}: no such directory; give a run directory")
-        append_votes(into / "votes.jsonl", imported.votes)
-        print(f"{len(imported.votes)} votes joined {into / 'votes.jsonl'}")
+        append_votes(into / VOTES, imported.votes)
+        print(f"{len(imported.votes)} votes joined {into / VOTES}")
     if lmsys is not None:
         lmsys.write_text(to_lmsys(imported.votes), encoding="utf-8")
         print(f"votes exported to {lmsys}")

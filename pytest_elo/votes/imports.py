@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -9,10 +10,11 @@ from pathlib import Path
 from typing import Literal
 
 from pytest_elo.errors import DataError
-from pytest_elo.votes.readers import READERS, Reader
+from pytest_elo.votes.readers import READERS, Reader, native
 from pytest_elo.votes.records import Vote
 from pytest_elo.votes.rows import Row, read_rows
 from pytest_elo.votes.settle import Conflict, distinct
+from pytest_elo.votes.store import read_votes
 
 __all__ = ["FileSummary", "Import", "import_votes"]
 
@@ -28,11 +30,14 @@ class FileSummary:
     """Votes by winner; ``null`` counts those without one."""
     self_pairs: int
     """Records of a policy against itself; they tell nothing and were left out."""
+    torn: Sequence[str] = ()
+    """Lines of our own file that a crash cut off (``file:line``)."""
 
     def __str__(self) -> str:
         counts = ", ".join(f"{count} {winner}" for winner, count in sorted(self.winners.items()))
         skipped = f"; {self.self_pairs} of a policy against itself left out" if self.self_pairs else ""
-        return f"{self.path}: {self.format}, {self.records} records, {counts or 'no votes'}{skipped}"
+        torn = f"; torn by a crash: {', '.join(self.torn)}" if self.torn else ""
+        return f"{self.path}: {self.format}, {self.records} records, {counts or 'no votes'}{skipped}{torn}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +86,36 @@ def import_votes(
 
 
 def _read(path: Path, judge: str) -> tuple[list[Vote], FileSummary]:
+    if _is_ours(path):
+        stored = read_votes(path)
+        return _summarised(path, "pytest-elo", len(stored.votes), stored.votes, stored.torn)
     rows = read_rows(path)
     if not rows:
         raise DataError(f"{path}: holds no records")
     reader = _reader_for(rows[0])
     votes = [vote for row in rows for vote in reader.votes(row, judge)]
+    return _summarised(path, reader.name, len(rows), votes)
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether the first line is one of our votes; then a torn line is known for what it is."""
+    if path.suffix != ".jsonl" or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        first = file.readline()
+    try:
+        values = json.loads(first)
+    except ValueError:
+        return False
+    return isinstance(values, dict) and native.READER.claims(Row(values, path, 1))
+
+
+def _summarised(
+    path: Path, format_name: str, records: int, votes: Sequence[Vote], torn: Sequence[str] = ()
+) -> tuple[list[Vote], FileSummary]:
     proper = [vote for vote in votes if vote.a != vote.b]
     winners = Counter[str](vote.winner or "null" for vote in proper)
-    return proper, FileSummary(path, reader.name, len(rows), winners, len(votes) - len(proper))
+    return proper, FileSummary(path, format_name, records, winners, len(votes) - len(proper), torn)
 
 
 def _reader_for(row: Row) -> Reader:

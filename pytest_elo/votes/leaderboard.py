@@ -25,7 +25,7 @@ from pytest_elo.votes.agreement import Agreement, agreement_of
 from pytest_elo.votes.bias import BiasBlock, bias_block, bias_of
 from pytest_elo.votes.records import Vote
 from pytest_elo.votes.self_preference import SelfPreference, self_preference
-from pytest_elo.votes.settle import Result, comparisons_of, settle
+from pytest_elo.votes.settle import Result, comparisons_of, settle, unsettled_lines
 
 __all__ = ["Leaderboard", "Standing", "leaderboard", "style_control"]
 
@@ -106,7 +106,7 @@ def leaderboard(
         agreement=_agreement(results),
         self_preference=_self_preference(results, models),
         style=style,
-        notes=[*report.warnings, *style_note, *_more_needed(report)],
+        notes=[*report.warnings, *style_note, *unsettled_lines(results), *_more_needed(report)],
     )
 
 

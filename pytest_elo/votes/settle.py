@@ -11,7 +11,7 @@ from pytest_elo.records import Comparison
 from pytest_elo.tasks.arena.verdict import Slot, panel_majority, settle_orders
 from pytest_elo.votes.records import Vote, VoteKey
 
-__all__ = ["Conflict", "Distinct", "Result", "comparisons_of", "distinct", "settle"]
+__all__ = ["Conflict", "Distinct", "Result", "comparisons_of", "distinct", "settle", "unsettled_lines"]
 
 _SLOTS: dict[str | None, Slot | None] = {"a": "A", "b": "B", "tie": "C", "both_bad": "C", None: None}
 
@@ -112,6 +112,22 @@ def comparisons_of(results: Iterable[Result], *, weight: Literal["vote", "item"]
         for result in counted
         if result.share is not None
     )
+
+
+def unsettled_lines(results: Iterable[Result], *, at_most: int = 20) -> list[str]:
+    """A line for each result that makes no comparison, with its reasons; then how many more there are."""
+    lines = [
+        f"{result.item_id}, {result.a} against {result.b}, by {result.judge}: {result.status}{_reasons(result)}"
+        for result in results
+        if result.share is None
+    ]
+    left = len(lines) - at_most
+    return [*lines[:at_most], f"{left} more like these"] if left > 0 else lines
+
+
+def _reasons(result: Result) -> str:
+    reasons = sorted({vote.reason.removeprefix("excluded ") for vote in result.votes if vote.reason})
+    return f" ({'; '.join(reasons)})" if reasons else ""
 
 
 def _group(vote: Vote) -> tuple[str | int, ...]:

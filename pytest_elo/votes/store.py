@@ -13,7 +13,10 @@ from pathlib import Path
 from pytest_elo.errors import DataError
 from pytest_elo.votes.records import Vote
 
-__all__ = ["Stored", "append_votes", "read_votes"]
+__all__ = ["VOTES", "Stored", "append_votes", "read_votes"]
+
+VOTES = "votes.jsonl"
+"""The file's name in a run directory."""
 
 if sys.platform == "win32":  # pragma: no cover
     import msvcrt

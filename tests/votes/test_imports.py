@@ -11,6 +11,7 @@ from pytest_elo.votes.imports import import_votes
 from pytest_elo.votes.lmsys_export import to_lmsys
 from pytest_elo.votes.records import Vote
 from pytest_elo.votes.settle import settle
+from pytest_elo.votes.store import append_votes
 
 VOTES = Path(__file__).parent.parent / "data" / "votes"
 
@@ -251,3 +252,13 @@ def test_export_to_lmsys_comes_back_equal(tmp_path: Path) -> None:
     assert [(v.item_id, v.a, v.b, v.winner, v.judge) for v in back] == [
         (v.item_id, v.a, v.b, v.winner, v.judge) for v in votes
     ]
+
+
+def test_our_own_file_may_hold_a_line_torn_by_a_crash(tmp_path: Path) -> None:
+    vote = Vote(task_id="arena", item_id="p1", a="x", b="y", winner="a", judge="ann")
+    path = tmp_path / "votes.jsonl"
+    append_votes(path, [vote])
+    path.write_text(path.read_text(encoding="ascii") + '{"task_id": "ar', encoding="ascii")
+    imported = import_votes([path])
+    assert imported.votes == (vote,)
+    assert imported.lines()[0].endswith(f"1 records, 1 a; torn by a crash: {path}:2")

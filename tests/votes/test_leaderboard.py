@@ -55,6 +55,7 @@ def test_a_real_pair_file_from_votes_to_table() -> None:
     assert board.results == {"consistent": 46, "incomplete": 2, "inconsistent": 27}
     table = to_table(board)
     assert "consistency 63.0%" in table
+    assert "124, phi-3 against phi-3-dpo, by gpt-4: incomplete (error)" in table
     assert "phi-3-dpo is not told from phi-3: 73 items" in table
     assert "more" in table.splitlines()[-1]
 

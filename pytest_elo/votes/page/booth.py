@@ -16,12 +16,11 @@ from pytest_elo.votes.agreement import agreement_of
 from pytest_elo.votes.page.ballots import Ballot, read_ballots
 from pytest_elo.votes.records import Vote, Winner, iso_time
 from pytest_elo.votes.settle import distinct, settle
-from pytest_elo.votes.store import append_votes, read_votes
+from pytest_elo.votes.store import VOTES, append_votes, read_votes
 from pytest_elo.votes.style import style_of
 
-__all__ = ["VOTES", "Booth", "Choice", "Progress", "Shown"]
+__all__ = ["Booth", "Choice", "Progress", "Shown"]
 
-VOTES = "votes.jsonl"
 Choice = Literal["left", "right", "tie", "both_bad"]
 _LONGEST_NAME = 60
 

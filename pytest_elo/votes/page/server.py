@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.votes.page.booth import Booth
 from pytest_elo.votes.page.markdown import render
+from pytest_elo.votes.store import VOTES
 
 __all__ = ["VotingServer", "serve"]
 
@@ -63,7 +64,7 @@ class VotingServer(ThreadingHTTPServer):
 def serve(directory: str | Path, port: int = 8765, *, say: Callable[[str], None] = print) -> None:
     """Serve the voting page of ``directory`` until interrupted, then say how people and judges agree."""
     with VotingServer(Path(directory), port) as server:
-        say(f"vote at {server.url} (Ctrl-C ends it; votes are kept in {Path(directory) / 'votes.jsonl'})")
+        say(f"vote at {server.url} (Ctrl-C ends it; votes are kept in {Path(directory) / VOTES})")
         with suppress(KeyboardInterrupt):
             server.serve_forever()
         for line in server.booth.agreement():
