@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_elo.votes.agreement import agreement_of, cohen_kappa
@@ -109,6 +109,7 @@ def pairs_judged_by(decide: Callable[[str, str], str], lengths: list[tuple[int, 
 LENGTHS = st.lists(st.tuples(st.integers(1, 400), st.integers(1, 400)), min_size=1, max_size=40)
 
 
+@settings(deadline=None)
 @given(LENGTHS)
 def test_a_judge_of_slots_is_inconsistent_on_every_pair_and_nobody_gains(
     lengths: list[tuple[int, int]],
@@ -122,6 +123,7 @@ def test_a_judge_of_slots_is_inconsistent_on_every_pair_and_nobody_gains(
     assert any("consistency 0.0%" in warning for warning in block.warnings)
 
 
+@settings(deadline=None)
 @given(LENGTHS)
 def test_a_judge_of_length_is_consistent_and_the_block_says_what_it_follows(
     lengths: list[tuple[int, int]],
@@ -134,6 +136,7 @@ def test_a_judge_of_length_is_consistent_and_the_block_says_what_it_follows(
     assert warned == (block.length_n >= 20 and block.longer_wins.n > 0)
 
 
+@settings(deadline=None)
 @given(LENGTHS, st.integers(0, 2**32))
 def test_the_block_does_not_depend_on_names_or_on_row_order(lengths: list[tuple[int, int]], seed: int) -> None:
     draw = random.Random(seed)

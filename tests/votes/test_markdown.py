@@ -4,7 +4,7 @@ import time
 from html.parser import HTMLParser
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_elo.votes.page.markdown import TAGS, render
@@ -50,11 +50,13 @@ def checked(text: str) -> str:
 MARKED = st.text(alphabet="ab <>&\"'`*_[]()!#>-|~1.\n\t\\=:/", max_size=200)
 
 
+@settings(deadline=None)
 @given(st.one_of(MARKED, st.text(max_size=200)))
 def test_any_text_gives_nested_tags_of_the_closed_set_without_attributes(text: str) -> None:
     checked(text)
 
 
+@settings(deadline=None)
 @given(st.text(alphabet=st.characters(categories=("L", "N")), min_size=1, max_size=60))
 def test_plain_words_come_back(text: str) -> None:
     assert render(text) == f"<p>{text}</p>"

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_elo.errors import DataError
@@ -27,6 +27,7 @@ def test_votes_come_back_as_they_were(tmp_path: Path) -> None:
     assert list(read_votes(tmp_path / "votes.jsonl").votes) == votes
 
 
+@settings(deadline=None)
 @given(cut=st.integers(1, 200))
 def test_a_crash_at_any_byte_costs_at_most_the_vote_being_written(tmp_path_factory, cut: int) -> None:
     path = tmp_path_factory.mktemp("votes") / "votes.jsonl"

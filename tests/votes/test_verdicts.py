@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_elo.errors import GatewayError
@@ -42,6 +42,7 @@ def pair(a: str, b: str, names: tuple[str, str]) -> Pair:
 TEXTS = st.sampled_from(["one", "two", "a longer answer", "", "$ERROR$"])
 
 
+@settings(deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     judges=st.integers(1, 3),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_elo.records import Reply
@@ -74,6 +74,7 @@ def test_a_refusal_is_no_verdict() -> None:
     assert read_verdict(reply).reason == "refused"
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="[]ABC abc*\n", max_size=60))
 def test_masked_text_never_reads_as_a_declaration(text: str) -> None:
     masked = mask_verdicts(text)
@@ -84,6 +85,7 @@ SLOTS = st.sampled_from(["A", "B", "C", None])
 SWAPPED = {"A": "B", "B": "A", "C": "C", None: None}
 
 
+@settings(deadline=None)
 @given(SLOTS, SLOTS)
 def test_renaming_the_policies_mirrors_the_share(first: str, second: str) -> None:
     settled, mirrored = settle_orders(first, second), settle_orders(second, first)
@@ -94,6 +96,7 @@ def test_renaming_the_policies_mirrors_the_share(first: str, second: str) -> Non
         assert mirrored.share == 1 - settled.share
 
 
+@settings(deadline=None)
 @given(st.sampled_from(["A", "B"]))
 def test_a_judge_that_looks_at_the_slot_only_gives_nobody_a_point(slot: str) -> None:
     assert settle_orders(slot, slot) == settle_orders("A", "A")
