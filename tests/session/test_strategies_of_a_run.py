@@ -120,6 +120,8 @@ def test_oracles_and_mixed_models_are_marked_in_every_table(suite) -> None:
         assert name in run.text("report.md")
     assert "Elo per dollar, not by Elo per 1k tokens" in run.output
     assert run.json("elo.json")["flags"] == {"top3": ["oracle"], "up": ["mixed"]}
+    # an oracle is no tier: no verdict says "go on" because of it
+    assert [ladder["ladder"] for ladder in run.json("elo.json")["rating"]["ladders"]] == [["baseline", "up"]]
     marks = {line.split(",")[0]: line.rsplit(",", 1)[1] for line in run.text("elo.csv").splitlines()[1:]}
     assert marks == {"baseline": "", "top3": "oracle", "up": "mixed"}
 
