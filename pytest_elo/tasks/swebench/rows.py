@@ -124,7 +124,7 @@ def _hub_rows(name: str, split: str) -> Iterator[Row]:
         import datasets  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
         raise ConfigError(
-            f"{name}: no such file, and a Hugging Face dataset needs the datasets package; run: pip install datasets"
+            f"{name}: no such file; a Hugging Face dataset needs the datasets package: pip install datasets"
         ) from None
     for number, row in enumerate(datasets.load_dataset(name, split=split), 1):
         yield f"{name} [{split}]: row {number}", row
