@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from pytest_elo.errors import ConfigError
@@ -24,8 +25,13 @@ class Sandbox(Protocol):
 
     @property
     def name(self) -> str: ...
-    def argv(self, cell: Cell, command: Sequence[str]) -> list[str]: ...
-    def contain(self, command: Sequence[str]) -> list[str]: ...
+    def entering(self, cell: Cell, command: Sequence[str]) -> AbstractContextManager[list[str]]:
+        """The command line that runs a command in the cell, valid inside the context."""
+        ...
+
+    def contain(self, command: Sequence[str]) -> list[str]:
+        """A trusted command on the host's own files whose children all die with us."""
+        ...
 
 
 def choose_sandbox(wish: str = "auto") -> Sandbox:
@@ -55,8 +61,8 @@ def choose_sandbox(wish: str = "auto") -> Sandbox:
 
 def run_in(sandbox: Sandbox, cell: Cell, command: Sequence[str], *, stdin: bytes = b"") -> Finished:
     """Run a command in a cell of the sandbox under the cell's wall clock and output limit."""
-    argv = sandbox.argv(cell, command)
-    return run_limited(argv, stdin=stdin, wall_s=cell.limits.wall_s, output_mb=cell.limits.output_mb)
+    with sandbox.entering(cell, command) as argv:
+        return run_limited(argv, stdin=stdin, wall_s=cell.limits.wall_s, output_mb=cell.limits.output_mb)
 
 
 def _find(name: str) -> Sandbox | None:

@@ -75,15 +75,15 @@ def build_root(spec: dict) -> None:  # type: ignore[type-arg]
     for target, text in spec["links"].items():
         make_parent(root + target)
         os.symlink(text, root + target)
-    for source, target, writable in sorted(spec["mounts"], key=lambda entry: entry[1].count("/")):
+    for target, size_mb in {"/dev/shm": 64, **spec["scratch"]}.items():
+        os.makedirs(root + target, exist_ok=True)
+        mount("elo", root + target, "tmpfs", MS_NOSUID | MS_NODEV, f"size={size_mb}m,mode=1777")
+    for source, target, writable in spec["mounts"]:  # after the scratch: a source's path may be below /tmp
         make_mount_point(root + target, os.path.isdir(source))
         mount(source, root + target, None, MS_BIND | MS_REC)
         if not writable:
             set_read_only(root + target)
     make_devices(root)
-    for target, size_mb in {"/dev/shm": 64, **spec["scratch"]}.items():
-        os.makedirs(root + target, exist_ok=True)
-        mount("elo", root + target, "tmpfs", MS_NOSUID | MS_NODEV, f"size={size_mb}m,mode=1777")
     os.makedirs(root + "/proc", exist_ok=True)
     mount("proc", root + "/proc", "proc", MS_NOSUID | MS_NODEV)
     for name in (

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from pytest_elo.tasks.swebench.sandbox.cell import Cell, system_mounts
@@ -19,10 +20,10 @@ _CAPABILITIES = (
     "--cap-drop", "ALL",
     "--cap-add", "CAP_CHOWN", "--cap-add", "CAP_DAC_OVERRIDE", "--cap-add", "CAP_FOWNER",
 )  # fmt: skip
-"""What root may do to files it can see anyway. Without the drop, bubblewrap started by root keeps them all."""
+"""What root may do to files it can see anyway. Without the drop, bubblewrap run by root keeps them all."""
 
 _WRITABLE_BY_ROOT = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
-_PROC_COVERS = tuple(word for path in _WRITABLE_BY_ROOT for word in ("--ro-bind-try", path, path))
+_PROC_COVERS = [word for path in _WRITABLE_BY_ROOT for word in ("--ro-bind-try", path, path)]
 """Writable to the host's root user whatever its capabilities (seen with ``bwrap`` 0.11 started by root)."""
 
 
@@ -60,19 +61,24 @@ class Bubblewrap:
             argv.append("--share-net")
         for target, text in links.items():
             argv += ["--symlink", text, target]
-        for target, source in {**mounts, **cell.read_only}.items():
+        for target, source in mounts.items():
             argv += ["--ro-bind", str(source), target]
-        for target, source in cell.writable.items():
-            argv += ["--bind", str(source), target]
         argv += ["--proc", "/proc", *_PROC_COVERS]
         argv += ["--dev", "/dev", "--size", str(64 << 20), "--tmpfs", "/dev/shm"]
         for scratch in cell.scratch:
             argv += ["--size", str(scratch.size_mb << 20), "--tmpfs", scratch.target]
+        for target, source in cell.read_only.items():  # after the scratch: the cache may be below /tmp
+            argv += ["--ro-bind", str(source), target]
+        for target, source in cell.writable.items():
+            argv += ["--bind", str(source), target]
         argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
         for name, value in cell.environment.items():
             argv += ["--setenv", name, value]
         argv += ["--", *command]
         return [*_sink(), *argv] if cell.network == "sink" else argv
+
+    def entering(self, cell: Cell, command: Sequence[str]) -> AbstractContextManager[list[str]]:
+        return nullcontext(self.argv(cell, command))
 
     def contain(self, command: Sequence[str]) -> list[str]:
         """Run a trusted command on the host's own files so that all its children die with us."""

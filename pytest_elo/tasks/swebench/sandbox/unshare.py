@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from pytest_elo.tasks.swebench.sandbox.bubblewrap import ENTER
@@ -54,6 +55,9 @@ class Unshare:
             "setpriv", "--pdeathsig", "KILL", "unshare", *_NAMESPACES, *network, "--",
             sys.executable, "-I", ENTER, spec, *command,
         ]  # fmt: skip
+
+    def entering(self, cell: Cell, command: Sequence[str]) -> AbstractContextManager[list[str]]:
+        return nullcontext(self.argv(cell, command))
 
     def contain(self, command: Sequence[str]) -> list[str]:
         """Run a trusted command on the host's own files so that all its children die with us."""
