@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ _KEYS = {"python", "requirements", "install", "pre_install", "environment", "net
 class EnvironmentSpec:
     """What an instance's tests need besides its tree.
 
+    ``python`` is a minor version (``3.11``), or ``current`` for the environment this process runs in, with
+    nothing to be built or downloaded.
     ``install`` is shell text run once at the base commit without network (empty: nothing to install);
     ``pre_install`` edits the tree before that; ``network`` is the least the tests need.
     """
@@ -107,12 +110,28 @@ def build_environment(spec: EnvironmentSpec, folder: Path, wrap: Sequence[str] =
     Raises:
         ConfigError: no interpreter, or the pins cannot be installed; the installer's last lines are told.
     """
+    if spec.python == "current":
+        return _current()
     executable, version, base_prefix = _interpreter(spec.python)
     pins = sorted(spec.requirements)
     parts = [version, str(base_prefix), pins, platform.machine(), *platform.libc_ver()]
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     path = build_once(folder / key, lambda target: _build(executable, pins, target, wrap))
     return Environment(key=key, path=path, base_prefix=base_prefix, version=version)
+
+
+def _current() -> Environment:
+    """The environment this process runs in: nothing to build, and pytest is in it."""
+    versions = [
+        f"{name}=={metadata.version(name)}" for name in ("pytest", "pluggy", "iniconfig", "packaging")
+    ]
+    parts = [platform.python_version(), sys.prefix, *versions]
+    return Environment(
+        key="current-" + hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:8],
+        path=Path(sys.prefix),
+        base_prefix=Path(sys.base_prefix),
+        version=platform.python_version(),
+    )
 
 
 def _build(executable: Path, pins: Sequence[str], target: Path, wrap: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_elo.errors import ConfigError
+from pytest_elo.tasks.swebench.local.archives import commit_archive
 from pytest_elo.tasks.swebench.local.git import GitError, git
 from pytest_elo.tasks.swebench.local.locks import exclusive
 
@@ -46,8 +47,25 @@ class Mirrors:
         address = self.repositories.get(repo) or self.url.format(repo=repo)
         with exclusive(mirror.with_suffix(".lock")):
             if not _has(mirror, commit):
-                self._bring(address, mirror, repo, commit)
+                archive = self._archive(repo)
+                if archive is not None:
+                    commit_archive(archive, mirror)
+                else:
+                    self._clone(address, mirror, repo)
+                if not _has(mirror, commit):
+                    source = archive or address
+                    raise ConfigError(
+                        f"swebench: {source} has no commit {commit} of {repo}; check swebench.repositories"
+                    )
         return mirror
+
+    def _archive(self, repo: str) -> Path | None:
+        """The text archive of a small repository (see ``archives``), where there is one."""
+        named = self.repositories.get(repo, "")
+        paths = [Path(named)] if named.endswith(".txtar") else []
+        if self.mirror_dir is not None:
+            paths.append(self.mirror_dir / f"{repo.replace('/', '__')}.txtar")
+        return next((path for path in paths if path.is_file()), None)
 
     def _own_copies(self, repo: str) -> list[Path]:
         named = self.repositories.get(repo)
@@ -59,7 +77,7 @@ class Mirrors:
         paths = [root / inner if inner else root for root in roots for inner in ("", ".git", "repo")]
         return [path for path in paths if (path / "HEAD").is_file() and (path / "objects").is_dir()]
 
-    def _bring(self, address: str, mirror: Path, repo: str, commit: str) -> None:
+    def _clone(self, address: str, mirror: Path, repo: str) -> None:
         partial = mirror.with_suffix(".partial")
         shutil.rmtree(partial, ignore_errors=True)
         partial.parent.mkdir(parents=True, exist_ok=True)
@@ -73,10 +91,6 @@ class Mirrors:
             ) from None
         shutil.rmtree(mirror, ignore_errors=True)
         partial.rename(mirror)
-        if not _has(mirror, commit):
-            raise ConfigError(
-                f"swebench: {address} does not hold commit {commit} of {repo}; check swebench.repositories"
-            )
 
 
 def checkout_shallow(git_dir: Path, commit: str, tree: Path) -> None:

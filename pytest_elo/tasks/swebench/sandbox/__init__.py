@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -62,7 +63,14 @@ def choose_sandbox(wish: str = "auto") -> Sandbox:
 def run_in(sandbox: Sandbox, cell: Cell, command: Sequence[str], *, stdin: bytes = b"") -> Finished:
     """Run a command in a cell of the sandbox under the cell's wall clock and output limit."""
     with sandbox.entering(cell, command) as argv:
-        return run_limited(argv, stdin=stdin, wall_s=cell.limits.wall_s, output_mb=cell.limits.output_mb)
+        return run_limited(
+            argv,
+            stdin=stdin,
+            wall_s=cell.limits.wall_s,
+            output_mb=cell.limits.output_mb,
+            # The sandbox's own first process is visible inside as pid 1: its /proc/1/environ must hold no key.
+            environment={"PATH": os.environ.get("PATH", os.defpath)},
+        )
 
 
 def _find(name: str) -> Sandbox | None:

@@ -3,7 +3,7 @@
 ``unshare ... python -I _enter.py SPEC COMMAND...`` with SPEC as JSON:
 
 - ``network``: ``none`` or ``sink`` brings loopback up, ``sink`` also routes everything into it, where packets
-  to other hosts are dropped (a connect hangs until its own timeout); ``host`` changes nothing.
+  to other hosts are dropped (a connect hangs until its own timeout, or for 3 s); ``host`` changes nothing.
 - ``root``: absent, or ``{mounts: [[source, target, writable]], links: {target: text}, scratch: {target: MiB},
   environment: {}, at: folder}``: a new root holding nothing else, built on a tmpfs over ``at``.
 
@@ -65,6 +65,10 @@ def start_network(mode: str) -> None:
                 0, anywhere, anywhere, anywhere, 1, 0, 0, 0, 0, 0, 0, 0, 0, ctypes.addressof(device), 0, 0, 0,
             )  # fmt: skip
             fcntl.ioctl(control, SIOCADDRT, route.ljust(120, b"\0"))
+            with open("/proc/sys/net/ipv4/tcp_syn_retries", "w") as retries:
+                retries.write(
+                    "1"
+                )  # of this namespace: a connect without a timeout of its own gives up after 3 s
 
 
 def build_root(spec: dict) -> None:  # type: ignore[type-arg]
