@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_elo.tasks.swebench.diffs import is_empty
 from pytest_elo.tasks.swebench.grading import (
@@ -22,7 +23,18 @@ from pytest_elo.tasks.swebench.patches import Prepared
 from pytest_elo.tasks.swebench.sandbox.process import Finished
 from pytest_elo.tasks.swebench.script import Stages
 
-__all__ = ["Evaluation", "Preflight", "Runner", "RunnerError", "not_worth_running", "read_run"]
+if TYPE_CHECKING:
+    from pytest_elo.tasks.swebench.session import ShellSession
+
+__all__ = [
+    "Evaluation",
+    "Preflight",
+    "Runner",
+    "RunnerError",
+    "judge_preflight",
+    "not_worth_running",
+    "read_run",
+]
 
 
 class RunnerError(Exception):
@@ -120,9 +132,31 @@ class Runner(Protocol):
 
     def preflight(self, instance: Instance) -> Preflight: ...
 
+    def session(
+        self, instance: Instance, patch: str, command_s: float
+    ) -> AbstractContextManager[ShellSession]:
+        """A shell in the prepared tree, with a patch already in it; no hidden test is there."""
+        ...
+
     def check(self, instance: Instance, patch: str) -> Evaluation:
         """Run the tree's own visible tests of the touched test files on a patch: no hidden test is used."""
         ...
+
+
+def judge_preflight(instance: Instance, without: Evaluation, gold: Evaluation) -> Preflight:
+    """Faithful when the gold patch resolves the instance and no patch does not."""
+    reason = ""
+    if not gold.verdict.resolved:
+        reason = f"the gold patch does not resolve it here: {gold.verdict.detail or gold.verdict.reason}"
+    elif without.verdict.resolved:
+        reason = "its tests pass without any patch"
+    return Preflight(
+        instance_id=instance.instance_id,
+        faithful=not reason,
+        reason=reason,
+        without_patch=without,
+        with_gold=gold,
+    )
 
 
 def not_worth_running(

@@ -100,7 +100,7 @@ def test_output_of_inner_runs_does_not_count_as_forged() -> None:
 DJANGO = """\
 test_a (m.tests.A.test_a) ... ok
 Nothing is lost. ... ok
-test_c (m.tests.A.test_c) ... Testing against Django installed in '/testbed/django' with 2 processes silenced).
+test_c (m.tests.A.test_c) ... Testing against Django installed in 'x' with 2 processes silenced).
 ok
 test_d (m.tests.A.test_d) ... skipped 'no database'
 test_e (m.tests.A.test_e) ... FAIL

@@ -66,7 +66,8 @@ def test_host_files_are_out_of_reach(sandbox: Sandbox, tmp_path: Path) -> None:
         sandbox,
         f"cat {key} /proc/1/root{key} /proc/self/cwd/..{key}; ls -A {home} /home /root /var /run | cat;"
         f" echo leak > {tmp_path}/out; echo leak > /usr/out; echo leak > /out; echo leak > /etc/passwd;"
-        " echo 1 > /proc/sys/kernel/sysrq; echo b > /proc/sysrq-trigger; mount -o remount,rw /usr; echo x > /usr/y",
+        " echo 1 > /proc/sys/kernel/sysrq; echo b > /proc/sysrq-trigger;"
+        " mount -o remount,rw /usr; echo x > /usr/y",
     )
     assert "sk-secret" not in finished.text
     assert "leak" not in finished.text
@@ -124,7 +125,8 @@ def test_disk_is_limited_everywhere(sandbox: Sandbox) -> None:
     places = "/testbed /tmp /dev/shm /dev / /root /var"
     finished = sh(
         sandbox,
-        f"for p in {places}; do mkdir -p $p; head -c 200M /dev/zero > $p/fill; done; du -sm /testbed /tmp /dev/shm",
+        f"for p in {places}; do mkdir -p $p; head -c 200M /dev/zero > $p/fill; done;"
+        " du -sm /testbed /tmp /dev/shm",
     )
     sizes = [
         int(line.split()[0])

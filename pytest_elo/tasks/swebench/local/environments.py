@@ -21,7 +21,7 @@ from typing import Any
 
 from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.tasks.swebench.instance import Instance
-from pytest_elo.tasks.swebench.local.locks import build_once
+from pytest_elo.tasks.swebench.locks import build_once
 from pytest_elo.tasks.swebench.sandbox.cell import Network
 
 __all__ = ["Environment", "EnvironmentSpec", "build_environment", "known_specs", "spec_for"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from pytest_elo.errors import ConfigError
 from pytest_elo.tasks.swebench.local.archives import commit_archive
 from pytest_elo.tasks.swebench.local.git import GitError, git
-from pytest_elo.tasks.swebench.local.locks import exclusive
+from pytest_elo.tasks.swebench.locks import exclusive
 
 __all__ = ["Mirrors", "checkout_shallow"]
 

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import json
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_elo.tasks.swebench.diffs import is_empty, named_paths
-from pytest_elo.tasks.swebench.grading import GRADER_VERSION
+from pytest_elo.tasks.swebench.evaluations import cached_evaluation
 from pytest_elo.tasks.swebench.instance import Instance
 from pytest_elo.tasks.swebench.local.environments import EnvironmentSpec, build_environment, spec_for
-from pytest_elo.tasks.swebench.local.locks import exclusive
 from pytest_elo.tasks.swebench.local.mirrors import Mirrors
 from pytest_elo.tasks.swebench.local.workspaces import TESTBED, Workspace, install_text, prepare_workspace
 from pytest_elo.tasks.swebench.patches import CONFIGURATION_NAMES, prepare, refusal
-from pytest_elo.tasks.swebench.runner import Evaluation, Preflight, not_worth_running, read_run
-from pytest_elo.tasks.swebench.sandbox import Cell, Limits, Network, Sandbox, Scratch, run_in
+from pytest_elo.tasks.swebench.runner import (
+    Evaluation,
+    Preflight,
+    judge_preflight,
+    not_worth_running,
+    read_run,
+)
+from pytest_elo.tasks.swebench.sandbox import (
+    Cell,
+    Limits,
+    Network,
+    Sandbox,
+    Scratch,
+    launch_environment,
+    run_in,
+)
 from pytest_elo.tasks.swebench.script import BOOTSTRAP, Plan, new_word, read_stages
+from pytest_elo.tasks.swebench.session import ShellSession
 
 __all__ = ["LocalRunner"]
 
@@ -80,23 +92,26 @@ class LocalRunner:
             self._cached(instance, workspace, self._plan(instance, workspace, patch, hidden=True))
             for patch in ("", prepare(instance.patch, generated=False).text)
         )
-        reason = ""
-        if not gold.verdict.resolved:
-            reason = f"the gold patch does not resolve it here: {gold.verdict.detail or gold.verdict.reason}"
-        elif without.verdict.resolved:
-            reason = "its tests pass without any patch"
-        return Preflight(
-            instance_id=instance.instance_id,
-            faithful=not reason,
-            reason=reason,
-            without_patch=without,
-            with_gold=gold,
-        )
+        return judge_preflight(instance, without, gold)
 
     def check(self, instance: Instance, patch: str) -> Evaluation:
         workspace = self.workspace(instance)
         plan = self._plan(instance, workspace, patch, hidden=False)
         return self._cached(instance, workspace, plan)
+
+    @contextlib.contextmanager
+    def session(self, instance: Instance, patch: str, command_s: float) -> Iterator[ShellSession]:
+        workspace = self.workspace(instance)
+        word = new_word()
+        prelude = f"cp -a $root{_BASE}/. $root{TESTBED} && cd $root{TESTBED} || fail copy"
+        program = ShellSession.program(word, prelude, self.limits, command_s)
+        with (
+            self.sandbox.entering(self.cell(workspace), ["bash", "-c", program]) as argv,
+            ShellSession(argv, word, command_s=command_s, environment=launch_environment()) as session,
+        ):
+            if not is_empty(patch):
+                session.put(patch)
+            yield session
 
     def cell(self, workspace: Workspace) -> Cell:
         """The cell in which an instance's tests, and an agent's commands, run."""
@@ -149,25 +164,11 @@ class LocalRunner:
         )
 
     def _cached(self, instance: Instance, workspace: Workspace, plan: Plan) -> Evaluation:
-        """The evaluation from the cache, or a new one; equal patches wait for the first and do not run.
-
-        Timeouts are not kept: a busy machine may have caused them.
-        """
         parts = [
-            GRADER_VERSION, instance.fingerprint, self._setting(workspace), workspace.key, plan.patch,
-            plan.reinstall, plan.test_patch is None, plan.limits.shell(), self.disk_mb,
+            instance.fingerprint, self._setting(workspace), workspace.key, plan.patch, plan.reinstall,
+            plan.test_patch is None, plan.limits.shell(), self.disk_mb,
         ]  # fmt: skip
-        key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
-        path = self.cache / "verdicts" / key[:2] / f"{key}.json.gz"
-        with exclusive(path.with_suffix(".lock")):
-            if path.is_file():
-                return Evaluation.from_dict(json.loads(gzip.decompress(path.read_bytes())))
-            evaluation = self._run(instance, workspace, plan)
-            if evaluation.verdict.reason != "timeout":
-                partial = path.with_suffix(".partial")
-                partial.write_bytes(gzip.compress(json.dumps(evaluation.to_dict()).encode(), mtime=0))
-                partial.rename(path)
-        return evaluation
+        return cached_evaluation(self.cache / "verdicts", parts, lambda: self._run(instance, workspace, plan))
 
 
 def _has_crlf(path: Path) -> bool:

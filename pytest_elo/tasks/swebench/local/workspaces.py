@@ -17,8 +17,8 @@ from pytest_elo.errors import ConfigError
 from pytest_elo.tasks.swebench.instance import Instance
 from pytest_elo.tasks.swebench.local.environments import Environment, EnvironmentSpec
 from pytest_elo.tasks.swebench.local.git import git
-from pytest_elo.tasks.swebench.local.locks import build_once
 from pytest_elo.tasks.swebench.local.mirrors import Mirrors, checkout_shallow
+from pytest_elo.tasks.swebench.locks import build_once
 from pytest_elo.tasks.swebench.sandbox import Cell, Limits, Sandbox, Scratch, run_in
 
 __all__ = ["TESTBED", "Workspace", "install_text", "prepare_workspace"]

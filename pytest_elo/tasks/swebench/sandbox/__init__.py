@@ -16,7 +16,17 @@ from pytest_elo.tasks.swebench.sandbox.process import Finished, run_limited
 from pytest_elo.tasks.swebench.sandbox.unsandboxed import Unsandboxed
 from pytest_elo.tasks.swebench.sandbox.unshare import Unshare
 
-__all__ = ["Cell", "Finished", "Limits", "Network", "Sandbox", "Scratch", "choose_sandbox", "run_in"]
+__all__ = [
+    "Cell",
+    "Finished",
+    "Limits",
+    "Network",
+    "Sandbox",
+    "Scratch",
+    "choose_sandbox",
+    "launch_environment",
+    "run_in",
+]
 
 CHOICES = ("auto", "bubblewrap", "unshare", "none")
 
@@ -68,9 +78,14 @@ def run_in(sandbox: Sandbox, cell: Cell, command: Sequence[str], *, stdin: bytes
             stdin=stdin,
             wall_s=cell.limits.wall_s,
             output_mb=cell.limits.output_mb,
-            # The sandbox's own first process is visible inside as pid 1: its /proc/1/environ must hold no key.
-            environment={"PATH": os.environ.get("PATH", os.defpath)},
+            environment=launch_environment(),
         )
+
+
+def launch_environment() -> dict[str, str]:
+    """What a sandbox itself is started with: its first process is seen inside as pid 1, and so is its
+    environment in ``/proc/1/environ``, which must hold no key."""
+    return {"PATH": os.environ.get("PATH", os.defpath)}
 
 
 def _find(name: str) -> Sandbox | None:
@@ -96,5 +111,5 @@ def _remedy(reasons: Sequence[str]) -> str:
     return (
         "allow user namespaces: sudo sysctl -w user.max_user_namespaces=15000, on Ubuntu 24.04 also: "
         "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0; or use the docker runner; "
-        "--elo-swe-sandbox=none runs model-written code unprotected"
+        "sandbox none runs model-written code unprotected"
     )
