@@ -43,8 +43,8 @@ class CheckResult:
 class SweBenchProblem:
     """One instance in one repeat.
 
-    ``grade``, ``check`` and ``preflight`` run processes for seconds to minutes and are to be called in a
-    worker thread; ``generate`` is awaited like a strategy's ``ask`` and does its own blocking work in threads.
+    ``grade``, ``check`` and ``preflight`` run processes for seconds to minutes: call them in a worker
+    thread; ``generate`` is awaited like a strategy's ``ask`` and does its own blocking work in threads.
     """
 
     def __init__(

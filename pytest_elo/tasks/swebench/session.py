@@ -1,7 +1,8 @@
 """A shell that lives as long as an agent works: one command at a time, each with its own time limit.
 
 The process reads commands from its standard input and answers each with one framed reply. The code it runs
-could forge a frame; that fools only the agent that wrote it, since the final diff is evaluated in a fresh sandbox.
+could forge a frame; that fools only the agent that wrote it, since the final diff is evaluated in a fresh
+sandbox.
 """
 
 from __future__ import annotations
@@ -112,7 +113,8 @@ done"""
     def put(self, patch: str) -> None:
         """Apply a patch to the working tree, if it applies."""
         end = f"EOF_{secrets.token_hex(8)}"
-        self.run(f"cd ${{ELO_ROOT-}}/testbed && git apply --recount - <<'{end}'\n{patch}\n{end}")
+        text = patch if patch.endswith("\n") else f"{patch}\n"
+        self.run(f"cd ${{ELO_ROOT-}}/testbed && git apply - <<'{end}'\n{text}{end}")
 
     def close(self) -> None:
         with suppress(ProcessLookupError):

@@ -138,12 +138,11 @@ def _replaced(old: str, edit: Edit) -> str | int:
     ending = "\r\n" if "\r\n" in old else "\n"
     text = old.replace("\r\n", "\n")
     padded = text if text.endswith("\n") else text + "\n"
-    exact = _count_at_lines(padded, edit.search)
-    if edit.search and exact == 1:
-        start = _index_at_line(padded, edit.search)
-        new = padded[:start] + edit.replace + padded[start + len(edit.search) :]
-    elif exact > 1 or not edit.search.strip():
-        return exact
+    places = _places(padded, edit.search)
+    if len(places) == 1:
+        new = padded[: places[0]] + edit.replace + padded[places[0] + len(edit.search) :]
+    elif places or not edit.search.strip():
+        return len(places)
     else:
         found = _tolerant(padded, edit)
         if isinstance(found, int):
@@ -154,12 +153,11 @@ def _replaced(old: str, edit: Edit) -> str | int:
     return new.replace("\n", ending)
 
 
-def _index_at_line(text: str, search: str) -> int:
-    return 0 if text.startswith(search) else text.index("\n" + search) + 1
-
-
-def _count_at_lines(text: str, search: str) -> int:
-    return ("\n" + text).count("\n" + search) if search else 0
+def _places(text: str, search: str) -> list[int]:
+    """Where a text of whole lines stands, overlapping places too."""
+    if not search:
+        return []
+    return [match.start() for match in re.finditer(rf"^(?={re.escape(search)})", text, re.MULTILINE)]
 
 
 def _tolerant(text: str, edit: Edit) -> str | int:

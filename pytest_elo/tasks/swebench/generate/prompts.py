@@ -38,8 +38,8 @@ command
 ```
 
 You are shown its output and exit code. Commands start in a new shell and are stopped after {command_s}
-seconds. Read the code, reproduce the problem, change the source files, run the tests. Do not change existing tests and
-do not leave helper files behind. When the repair is complete, send the single command
+seconds. Read the code, reproduce the problem, change the source files, run the tests. Do not change existing
+tests and do not leave helper files behind. When the repair is complete, send the single command
 
 ```bash
 echo ELO_SUBMIT

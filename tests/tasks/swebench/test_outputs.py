@@ -1,0 +1,188 @@
+"""Predictions in, official shapes out, verdicts of official reports in again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_elo.errors import ConfigError, DataError
+from pytest_elo.records import Reply
+from pytest_elo.tasks.swebench import (
+    Prediction,
+    RunnerError,
+    SweBenchTask,
+    failure_text,
+    read_predictions,
+    swebench_task,
+    write_predictions,
+)
+from pytest_elo.tasks.swebench.instance import Instance
+from pytest_elo.tasks.swebench.local.runner import LocalRunner
+from pytest_elo.tasks.swebench.outputs import run_report, write_evaluation
+from pytest_elo.tasks.swebench.reports import ReportRunner
+
+Suite = dict[str, Instance]
+DATA = Path(__file__).parents[3] / "evals" / "data" / "swebench"
+
+
+def test_predictions_in_every_form_are_the_same(tmp_path: Path) -> None:
+    found = {key: Prediction(key, "m/one", f"diff of {key}") for key in ("a-1", "b-2")}
+    write_predictions(tmp_path / "all_preds.jsonl", found.values())
+    rows = [prediction.to_dict() for prediction in found.values()]
+    (tmp_path / "list.json").write_text(json.dumps(rows))
+    by_id = {row["instance_id"]: {k: v for k, v in row.items() if k != "instance_id"} for row in rows}
+    (tmp_path / "preds.json").write_text(json.dumps(by_id))
+    for name in ("all_preds.jsonl", "list.json", "preds.json"):
+        assert read_predictions(tmp_path / name, known=["a-1", "b-2"]) == found
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"instance_id": "a-1", "model_patch": ""}', "a second prediction for 'a-1'"),
+        ('{"instance_id": "z-9", "model_patch": ""}', "instance 'z-9' is not in the dataset"),
+        ('{"instance_id": "b-2"}', "key 'model_patch' is missing"),
+        ('{"model_patch": ""}', "key 'instance_id' is missing"),
+        ('{"instance_id": "b-2", "model_patch": 3}', "key 'model_patch' must be a text or null"),
+        ("[1]", "a prediction must be an object"),
+        ("{", "not valid JSON"),
+    ],
+)
+def test_predictions_that_cannot_be_used_name_their_line(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "preds.jsonl"
+    path.write_text('{"instance_id": "a-1", "model_patch": null}\n\n' + line + "\n")
+    with pytest.raises(DataError) as caught:
+        read_predictions(path, known=["a-1", "b-2"])
+    assert str(caught.value).startswith(f"{path}:3: ")
+    assert message in str(caught.value)
+
+
+def task(runner: LocalRunner, suite: Suite, **settings: Any) -> SweBenchTask:
+    return SweBenchTask(list(suite.values()), runner, runner.mirrors, **settings)
+
+
+def test_gold_and_empty_predictions_are_anchors(runner: LocalRunner, suite: Suite, tmp_path: Path) -> None:
+    """Imported patches are graded as they are; what is written can be read back with the same verdicts."""
+    posed = task(runner, suite, artefacts=tmp_path / "kept")
+    predictions = {i.instance_id: Prediction(i.instance_id, "gold", i.patch) for i in suite.values()}
+    verdicts = {}
+    for item_id in posed.item_ids:
+        problem = posed.pose(item_id, 0)
+        assert problem.preflight() is None
+        draft = problem.predicted(predictions)
+        assert draft.kept == ()
+        grade = problem.grade(draft.reply)
+        assert (grade.status, grade.score) == ("correct", 1.0), grade.detail
+        evaluation = problem.evaluation(draft.reply)
+        verdicts[item_id] = evaluation.verdict
+        write_evaluation(tmp_path / "logs", "gold/x", evaluation)
+        empty = problem.predicted({item_id: Prediction(item_id, "none", "")})
+        assert problem.grade(empty.reply).status == "empty"
+    assert len(list((tmp_path / "kept").glob("*/*/report.json"))) == 2 * len(suite)
+    report = run_report(verdicts, {"other-1": "the gold patch does not resolve it here"})
+    assert report["resolved_ids"] == sorted(posed.item_ids)
+    assert report["faithful"] == f"{len(suite)} of {len(suite) + 1}"
+    imported = ReportRunner(tmp_path / "logs")
+    for instance in suite.values():
+        assert imported.evaluate(instance, instance.patch, generated=False).verdict.resolved
+    with pytest.raises(RunnerError, match="verdict on another patch"):
+        imported.evaluate(suite["money"], suite["poly"].patch, generated=False)
+    summary = tmp_path / "gold.run.json"
+    summary.write_text(json.dumps(report))
+    assert ReportRunner(summary).evaluate(suite["money"], "x", generated=False).verdict.resolved
+    with pytest.raises(DataError, match=f"no prediction for {posed.item_ids[0]}"):
+        posed.pose(posed.item_ids[0], 0).predicted({})
+
+
+def test_statuses_tell_why_there_is_no_patch(runner: LocalRunner, suite: Suite) -> None:
+    problem = task(runner, suite).pose("mini__money-1", 0)
+    endings: list[tuple[dict[str, Any], str]] = [
+        ({"text": ""}, "empty"),
+        ({"text": "I cannot see it."}, "no_answer"),
+        ({"text": "", "refusal": "No."}, "refused"),
+        ({"text": "Let me", "finish_reason": "length"}, "truncated"),
+        ({"text": "", "finish_reason": "content_filter"}, "filtered"),
+    ]
+    assert [problem.grade(Reply(call_id="c", **kwargs)).status for kwargs, _ in endings] == [
+        s for _, s in endings
+    ]
+
+
+def test_failure_text_shows_reason_tests_and_the_logs_end(
+    runner: LocalRunner, suite: Suite, tmp_path: Path
+) -> None:
+    patch = suite["money"].patch.replace("divmod(cents, people)", "divmod(cents, 7)")
+    text = failure_text(runner.evaluate(suite["money"], patch, generated=True), tmp_path)
+    assert text.startswith(
+        "mini__money-1: unresolved\n1 of 2 FAIL_TO_PASS not passing: No cent is lost.; 1 of 4"
+    )
+    assert "FAILED (failures=" in text
+    assert text.endswith(f"all of it: {tmp_path}")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("[", "not a JSON report"), ("[]", "not a report"), ('{"a": {"x": 1}}', "entry 'a' has no 'resolved'")],
+)
+def test_files_that_are_no_report_are_refused(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(content)
+    with pytest.raises(DataError, match=message):
+        ReportRunner(path)
+
+
+def test_official_reports_give_verdicts_or_harness_errors(tmp_path: Path, suite: Suite) -> None:
+    instance = suite["poly"]
+    base = {
+        "patch_is_None": False,
+        "patch_exists": True,
+        "patch_successfully_applied": True,
+        "resolved": False,
+    }
+    tests = {"FAIL_TO_PASS": {"success": [], "failure": ["test_mul_sums"]}}
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({**base, "resolved": True}, "resolved"),
+        ({**base, "tests_status": tests}, "unresolved"),
+        ({**base, "patch_successfully_applied": False}, "invalid_log"),
+        ({**base, "patch_exists": False, "patch_is_None": True}, "empty_patch"),
+    ]
+    for entry, reason in cases:
+        path = tmp_path / "r.json"
+        path.write_text(json.dumps({instance.instance_id: entry}))
+        assert ReportRunner(path).evaluate(instance, "p", generated=False).verdict.reason == reason
+    path.write_text(
+        json.dumps({instance.instance_id: {**base, "infra_failure": True, "infra_failure_reason": "oom"}})
+    )
+    with pytest.raises(RunnerError, match="oom"):
+        ReportRunner(path).evaluate(instance, "p", generated=False)
+    with pytest.raises(RunnerError, match="no verdict"):
+        ReportRunner(path).evaluate(suite["money"], "p", generated=False)
+
+
+def test_task_from_settings(tmp_path: Path) -> None:
+    common: dict[str, Any] = {
+        "cache": tmp_path,
+        "mirror_dir": DATA / "repositories",
+        "environments": DATA / "environments.json",
+    }
+    made = swebench_task(DATA / "instances.jsonl", only=["mini__poly-1"], **common)
+    assert made.item_ids == ("mini__poly-1",)
+    assert made.pose("mini__poly-1", 3).repeat == 3
+    unsafe = swebench_task(DATA / "instances.jsonl", only=["mini__poly-1"], sandbox="none", **common)
+    assert "WITHOUT a sandbox" in unsafe.warnings[0]
+    assert unsafe.fingerprint != made.fingerprint
+    other = swebench_task(DATA / "instances.jsonl", only=["mini__poly-1"], generator="single", **common)
+    assert other.fingerprint != made.fingerprint
+    with pytest.raises(ConfigError, match="swebench: no setting 'generater'"):
+        swebench_task(DATA / "instances.jsonl", generater="map", **common)
+    with pytest.raises(ConfigError, match=r"swebench.limits: no setting 'walls'"):
+        swebench_task(DATA / "instances.jsonl", limits={"walls": 3}, **common)
+    with pytest.raises(ConfigError, match=r"needs swebench.report"):
+        swebench_task(DATA / "instances.jsonl", runner="import", **common)
+    bad = tmp_path / "environments.json"
+    bad.write_text('{"a/b": {"python": "3.11", "requirements": [], "pythn": 1}}')
+    with pytest.raises(DataError, match=r"environments.json: a/b: unknown key 'pythn'"):
+        swebench_task(DATA / "instances.jsonl", **{**common, "environments": bad})
