@@ -196,7 +196,8 @@ SPLIT = block(
 SHOW = block(
     "money/text.py",
     '    return f"{cents // 100}.{cents % 100:02d}"',
-    '    sign, cents = "-" if cents < 0 else "", abs(cents)\n    return f"{sign}{cents // 100}.{cents % 100:02d}"',
+    '    sign, cents = "-" if cents < 0 else "", abs(cents)\n'
+    '    return f"{sign}{cents // 100}.{cents % 100:02d}"',
 )
 
 

@@ -141,10 +141,12 @@ def _build(executable: Path, pins: Sequence[str], target: Path, wrap: Sequence[s
             [uv, "venv", "--quiet", "--allow-existing", "--seed", "--python", str(executable), str(target)],
             wrap,
         )
-        _run([uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", python, *pins], wrap)
+        install = [uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", python]
     else:
         _run([str(executable), "-m", "venv", str(target)], wrap)
-        _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *pins], wrap)
+        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if pins:
+        _run([*install, *pins], wrap)
 
 
 def _run(command: Sequence[str], wrap: Sequence[str]) -> None:
