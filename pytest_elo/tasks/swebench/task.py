@@ -19,6 +19,7 @@ from pytest_elo.tasks.swebench.instance import Instance
 from pytest_elo.tasks.swebench.local.environments import known_specs
 from pytest_elo.tasks.swebench.local.mirrors import Mirrors
 from pytest_elo.tasks.swebench.local.runner import LocalRunner
+from pytest_elo.tasks.swebench.locks import prune
 from pytest_elo.tasks.swebench.problem import SweBenchProblem
 from pytest_elo.tasks.swebench.reports import ReportRunner
 from pytest_elo.tasks.swebench.rows import load_instances
@@ -104,6 +105,7 @@ def swebench_task(
     engine: str = "auto",
     report: Path | None = None,
     cache: Path | None = None,
+    cache_max_gb: float = 20.0,
     mirror_dir: Path | None = None,
     repositories: Mapping[str, str] | None = None,
     environments: Path | None = None,
@@ -120,6 +122,7 @@ def swebench_task(
         sandbox: ``auto``, ``bubblewrap``, ``unshare``, or ``none`` (unprotected, on request only).
         network: overrides what the environments ask for.
         mirror_dir, repositories: copies of repositories; everything else is cloned once.
+        cache, cache_max_gb: where environments, trees and verdicts are kept, and how much of the first two.
         environments: a JSON file of environments beside the shipped ones.
         limits: fields of ``Limits``; ``disk_mb`` is the size of the tree and of ``/tmp`` inside, each.
         generation: fields of ``GeneratorSettings``.
@@ -128,6 +131,7 @@ def swebench_task(
         ConfigError, DataError: one line that names the setting, file or column and what to do.
     """
     folder = cache or default_cache()
+    prune([folder / "environments", folder / "trees"], int(cache_max_gb * 1e9))
     checked = Limits(**_known(Limits, limits or {}, "swebench.limits"))
     settings = GeneratorSettings(**_known(GeneratorSettings, generation, "swebench"))
     mirrors = Mirrors(folder=folder / "mirrors", mirror_dir=mirror_dir, repositories=dict(repositories or {}))

@@ -21,7 +21,7 @@ from pytest_elo.tasks.swebench.local.environments import (
     known_specs,
     spec_for,
 )
-from pytest_elo.tasks.swebench.locks import build_once
+from pytest_elo.tasks.swebench.locks import build_once, prune
 from pytest_elo.tasks.swebench.rows import load_instances
 from pytest_elo.tasks.swebench.sandbox import choose_sandbox
 
@@ -32,7 +32,7 @@ THIS = f"{sys.version_info.major}.{sys.version_info.minor}"
 BUILD = """
 import subprocess, sys
 from pathlib import Path
-from pytest_elo.tasks.swebench.locks import build_once
+from pytest_elo.tasks.swebench.locks import build_once, prune
 from pytest_elo.tasks.swebench.sandbox import choose_sandbox
 folder, seconds = Path(sys.argv[1]), sys.argv[2]
 def build(target):
@@ -100,6 +100,21 @@ def test_build_once_keeps_what_is_complete(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         build_once(tmp_path / "other", fail)
     assert not (tmp_path / "other").exists()
+
+
+def test_prune_removes_what_was_used_longest_ago(tmp_path: Path) -> None:
+    def build(folder: Path) -> None:
+        (folder / "data").write_bytes(b"x" * 1000)
+
+    for age, name in enumerate(("new", "middle", "old")):
+        folder = build_once(tmp_path / name, build)
+        then = time.time() - age * 86400
+        os.utime(folder / ".complete", (then, then))
+    assert prune([tmp_path], 3000) == []
+    assert prune([tmp_path], 2500) == [tmp_path / "old"]
+    assert prune([tmp_path], 0) == [tmp_path / "middle"]  # the newest may be in use
+    build_once(tmp_path / "old", build)
+    assert (tmp_path / "old" / "data").exists()
 
 
 def test_most_specific_spec_wins(suite: dict[str, Instance], tmp_path: Path) -> None:

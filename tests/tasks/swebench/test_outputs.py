@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_elo.errors import ConfigError, DataError
-from pytest_elo.records import Reply
+from pytest_elo.records import Outcome, Reply
 from pytest_elo.tasks.swebench import (
     Prediction,
     RunnerError,
@@ -19,9 +20,10 @@ from pytest_elo.tasks.swebench import (
     swebench_task,
     write_predictions,
 )
+from pytest_elo.tasks.swebench.grading import Reason
 from pytest_elo.tasks.swebench.instance import Instance
 from pytest_elo.tasks.swebench.local.runner import LocalRunner
-from pytest_elo.tasks.swebench.outputs import run_report, write_evaluation
+from pytest_elo.tasks.swebench.outputs import run_report, write_evaluation, write_run
 from pytest_elo.tasks.swebench.reports import ReportRunner
 
 Suite = dict[str, Instance]
@@ -68,7 +70,7 @@ def test_gold_and_empty_predictions_are_anchors(runner: LocalRunner, suite: Suit
     """Imported patches are graded as they are; what is written can be read back with the same verdicts."""
     posed = task(runner, suite, artefacts=tmp_path / "kept")
     predictions = {i.instance_id: Prediction(i.instance_id, "gold", i.patch) for i in suite.values()}
-    verdicts = {}
+    reasons: dict[str, Reason | None] = {}
     for item_id in posed.item_ids:
         problem = posed.pose(item_id, 0)
         assert problem.preflight() is None
@@ -77,12 +79,12 @@ def test_gold_and_empty_predictions_are_anchors(runner: LocalRunner, suite: Suit
         grade = problem.grade(draft.reply)
         assert (grade.status, grade.score) == ("correct", 1.0), grade.detail
         evaluation = problem.evaluation(draft.reply)
-        verdicts[item_id] = evaluation.verdict
+        reasons[item_id] = evaluation.verdict.reason
         write_evaluation(tmp_path / "logs", "gold/x", evaluation)
         empty = problem.predicted({item_id: Prediction(item_id, "none", "")})
         assert problem.grade(empty.reply).status == "empty"
     assert len(list((tmp_path / "kept").glob("*/*/report.json"))) == 2 * len(suite)
-    report = run_report(verdicts, {"other-1": "the gold patch does not resolve it here"})
+    report = run_report(reasons, {"other-1": "the gold patch does not resolve it here"})
     assert report["resolved_ids"] == sorted(posed.item_ids)
     assert report["faithful"] == f"{len(suite)} of {len(suite) + 1}"
     imported = ReportRunner(tmp_path / "logs")
@@ -95,6 +97,50 @@ def test_gold_and_empty_predictions_are_anchors(runner: LocalRunner, suite: Suit
     assert ReportRunner(summary).evaluate(suite["money"], "x", generated=False).verdict.resolved
     with pytest.raises(DataError, match=f"no prediction for {posed.item_ids[0]}"):
         posed.pose(posed.item_ids[0], 0).predicted({})
+
+
+def test_a_runs_outcomes_become_predictions_and_report(tmp_path: Path) -> None:
+    statuses = {
+        "a-1": ("correct", "resolved", "diff a"),
+        "b-1": ("wrong", "unresolved: 1 of 2 FAIL_TO_PASS not passing: t", "diff b"),
+        "c-1": ("wrong", "patch_failed: error: x [repaired:prose]", "diff c"),
+        "d-1": ("wrong", "tampered", "diff d"),
+        "e-1": ("limit_exceeded", "empty_patch: the patch is empty", None),
+        "f-1": ("infra_error", "git is not installed", None),
+        "g-1": ("unfaithful", "the gold patch does not resolve it here", None),
+    }
+    outcomes = [
+        Outcome(
+            task_id="swebench",
+            item_id=key,
+            strategy="r3",
+            model="org/m",
+            status=status,
+            detail=detail,
+            answer=diff,
+        )
+        for key, (status, detail, diff) in reversed(statuses.items())
+    ]
+    again = [dataclasses.replace(outcome, repeat=1) for outcome in outcomes[:2]]
+    folders = write_run(tmp_path, [*again, *outcomes])
+    assert [folder.name for folder in folders] == ["r3__org__m", "r3__org__m.1"]
+    predictions = read_predictions(folders[0] / "all_preds.jsonl")
+    assert {key: p.patch for key, p in predictions.items()} == {
+        k: s[2] or "" for k, s in statuses.items() if k != "g-1"
+    }
+    report = json.loads((folders[0] / "report.json").read_text())
+    expected = {
+        "resolved": "a",
+        "unresolved": "bd",
+        "empty_patch": "e",
+        "error": "cf",
+        "incomplete": "g",
+        "completed": "abd",
+    }
+    for name, letters in expected.items():
+        assert report[f"{name}_ids"] == [f"{letter}-1" for letter in letters], name
+    assert report["faithful"] == "6 of 7"
+    assert report["infra_failure_ids"] == ["f-1"]
 
 
 def test_statuses_tell_why_there_is_no_patch(runner: LocalRunner, suite: Suite) -> None:

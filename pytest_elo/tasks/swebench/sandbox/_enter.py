@@ -20,6 +20,7 @@ import signal
 import socket
 import struct
 import sys
+import warnings  # noqa: F401  os.execvpe imports it, at a time when the standard library is no longer visible
 
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 MOUNT_ATTR_RDONLY, AT_RECURSIVE, AT_FDCWD = 1, 0x8000, -100
