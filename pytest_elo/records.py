@@ -156,6 +156,8 @@ class Outcome(_JsonRecord):
     expected: str | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     detail: str | None = None
+    output: str | None = None
+    """The raw reply of an outcome that is not correct (cut at 20,000 characters): what a reader must see."""
     finish_reason: str | None = None
     call_ids: Sequence[str] = ()
     prompt_sha256: str | None = None

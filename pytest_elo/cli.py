@@ -1,0 +1,88 @@
+"""``pytest-elo``: what can be done with runs outside a pytest session."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from pytest_elo.errors import EloError
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; errors of the user are one line on stderr and their exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        run: Callable[[argparse.Namespace], int] = options.run
+        return run(options)
+    except EloError as error:
+        print(f"ERROR: {error}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pytest-elo", description="Elo per token of test-time compute.")
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    report = commands.add_parser("report", help="print a run's table from its files alone and rewrite them")
+    report.add_argument("run_dir", type=Path, nargs="?", default=Path(".elo/latest"), metavar="DIR")
+    _rating_options(report)
+    report.set_defaults(run=_report)
+
+    runs = commands.add_parser("import-runs", help="make a run directory from call-level and outcome-level CSV")
+    runs.add_argument("--calls", type=Path, required=True, metavar="CSV", help="one row a model call (.gz too)")
+    runs.add_argument("--outcomes", type=Path, required=True, metavar="CSV", help="one row a graded item (.gz too)")
+    runs.add_argument("--mapping", type=Path, required=True, metavar="YAML", help="which rows are which strategy")
+    runs.add_argument("run_dir", type=Path, metavar="DIR", help="the run directory to write")
+    _rating_options(runs)
+    runs.set_defaults(run=_import_runs)
+
+    embed = commands.add_parser("embed", help="fetch and check a small local model, for --elo-model embedded")
+    embed.add_argument("name", nargs="?", metavar="NAME", help="smollm2, qwen2.5-coder-0.5b or qwen2.5-coder-1.5b")
+    embed.add_argument("--model-file", metavar="F", help="use this GGUF file instead")
+    embed.set_defaults(run=_embed)
+    return parser
+
+
+def _rating_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--anchor", metavar="NAME", help="strategy that all tasks are aligned on")
+    parser.add_argument("--ties", choices=("half", "davidson", "drop"))
+    parser.add_argument("--route", choices=("anchored", "pooled", "hierarchical"))
+    parser.add_argument("--interval", choices=("cr1", "percentile", "bca"))
+    parser.add_argument("--missing-anchor", choices=("error", "drop"))
+    parser.add_argument("--seed", type=int)
+
+
+def _overrides(options: argparse.Namespace) -> dict[str, object]:
+    names = ("anchor", "ties", "route", "interval", "missing_anchor", "seed")
+    return {name: value for name in names if (value := getattr(options, name)) is not None}
+
+
+def _report(options: argparse.Namespace) -> int:
+    from pytest_elo.report.build import build
+    from pytest_elo.report.files import write_files
+    from pytest_elo.report.table import lines
+
+    report = build(options.run_dir, _overrides(options))
+    write_files(report, options.run_dir)
+    print("\n".join(lines(report)))
+    return 0
+
+
+def _import_runs(options: argparse.Namespace) -> int:
+    from pytest_elo.ledger.import_runs import import_runs
+
+    mapped = import_runs(options.calls, options.outcomes, options.mapping, options.run_dir)
+    print(f"imported {len(mapped.attempts)} calls and {len(mapped.outcomes)} outcomes into {options.run_dir}")
+    return _report(options)
+
+
+def _embed(options: argparse.Namespace) -> int:
+    from pytest_elo.gateway.embed_command import embed
+
+    return embed(options.name, model_file=options.model_file)

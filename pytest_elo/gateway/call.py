@@ -1,0 +1,363 @@
+"""One logical request and its attempts, without I/O.
+
+The state machine that the sync and the async driver (``transport.py``) share: they ask whether they may
+send, send, feed back what came, and are told what to do next. Metering, limits, negotiation, retries and
+recordings meet here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+from pytest_elo.gateway.context import CallRecord, current_calls
+from pytest_elo.gateway.limits import AdaptiveLimit, SharedLimits
+from pytest_elo.gateway.meter import Meter
+from pytest_elo.gateway.negotiate import Negotiator, adapt, lesson
+from pytest_elo.gateway.reading import Reading, read_response
+from pytest_elo.gateway.recordings import Recordings, request_key
+from pytest_elo.gateway.replaying import MODELS_OWN_ERRORS, record_of
+from pytest_elo.gateway.retry import RetryPolicy, retry_after_s
+from pytest_elo.gateway.stream import StreamReader
+from pytest_elo.records import Attempt, Tag
+
+__all__ = ["Again", "Call", "Delivered", "OutOfTimeError", "Rules", "key_of", "same_model"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Rules:
+    """What all calls of a gateway in one process have in common."""
+
+    meter: Meter
+    limits: SharedLimits
+    negotiator: Negotiator
+    retry: RetryPolicy
+    host: str
+    secret: str = field(repr=False, default="")
+    source: str = "live"
+    call_budget_s: float = 900.0
+    """Seconds that one call may take with all its attempts."""
+    time_left_s: Callable[[], float] = lambda: float("inf")
+    """Seconds that the run may still take."""
+    allowed_models: frozenset[str] = frozenset()
+    """Names besides the requested one under which an answer is accepted; ``*`` accepts any."""
+    recordings: Recordings | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The call is over: what the caller gets (an error response included)."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    content: bytes
+    reading: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Another attempt follows after ``delay_s`` seconds."""
+
+    delay_s: float
+
+
+class OutOfTimeError(Exception):
+    """The call's time is over although the gateway is still sending."""
+
+
+class Call:
+    """One request of ``api`` with JSON ``body`` (empty for none), charged to ``tag``.
+
+    ``content`` is the body as the caller wrote it, ``key`` where the call is recorded, ``adaptations`` what
+    the caller wants changed on the way (``stream``: ask for a stream and assemble it).
+    """
+
+    def __init__(
+        self,
+        rules: Rules,
+        tag: Tag,
+        *,
+        api: str,
+        body: Mapping[str, Any],
+        content: bytes,
+        key: tuple[str, int] | None = None,
+        adaptations: tuple[str, ...] = (),
+    ) -> None:
+        self.rules = rules
+        self.api = api
+        self.record = CallRecord(call_id=uuid4().hex, tag=tag)
+        self.model = str(body.get("model") or "")
+        self._requested = body
+        self._content = content
+        self._secret = rules.secret.encode()
+        self._limit: AdaptiveLimit = rules.limits.of(rules.host, self.model)
+        known = rules.negotiator.adaptations(self.model) if self.model else ()
+        self._adaptations: tuple[str, ...] = tuple(dict.fromkeys((*adaptations, *known)))
+        self._parts: list[Mapping[str, Any]] = []
+        self._failures: Counter[bool] = Counter()
+        self._deadline = time.monotonic() + rules.call_budget_s
+        self._sent = 0.0
+        self._holds_slot = False
+        self._row: Attempt | None = None
+        self._effective: Mapping[str, Any] = body
+        self._stream: StreamReader | None = None
+        self._chunks: list[bytes] = []
+        self._status = 0
+        self._headers: Mapping[str, str] = {}
+        self._key = key
+        watchers = current_calls.get()
+        if watchers is not None:
+            watchers.append(self.record)
+
+    # -- one attempt ---------------------------------------------------------------------------------
+
+    def admit(self) -> float:
+        """0 when the next attempt may be sent, else seconds after which to ask again."""
+        wait = self._limit.admit(time.time())
+        self._holds_slot = wait == 0.0
+        return wait
+
+    def open(self) -> bytes:
+        """Open the attempt's row; returns the request content to send."""
+        content = self._content
+        if self._adaptations or self._parts:
+            self._effective = self._adapted()
+            content = json.dumps(self._effective).encode()
+        self._stream, self._chunks = None, []
+        self._status, self._headers = 0, {}
+        self._row = self.rules.meter.open(self.record, self.api, self._effective, self.rules.source)
+        self._sent = time.perf_counter()
+        return content
+
+    def begin(self, status: int, headers: Mapping[str, str]) -> bool:
+        """The response's head came. ``True`` when its chunks go to the caller as they come."""
+        self._status, self._headers = status, headers
+        is_stream = status < 300 and "text/event-stream" in headers.get("content-type", "")
+        if is_stream:
+            self._stream = StreamReader(self.api, status)
+        return is_stream and bool(self._requested.get("stream"))
+
+    def feed(self, chunk: bytes) -> None:
+        """A part of the response's content. Raises ``OutOfTimeError`` when the call's time is over."""
+        if time.monotonic() > self._deadline:
+            # keep-alives can go on for ever without the connection ever timing out
+            raise OutOfTimeError
+        if self._stream is not None:
+            self._stream.feed(chunk)
+        else:
+            self._chunks.append(chunk)
+
+    def answered(self) -> Delivered | Again:
+        """The response is complete."""
+        reading = self._read()
+        if reading.error_kind is None and not self._is_asked_model(reading.model):
+            reading.error_kind = "model_mismatch"
+        self._close(reading)
+        return self._next(reading)
+
+    def failed(self, kind: str) -> Again | Reading:
+        """The attempt ended without a complete response. A reading means that no other attempt follows."""
+        reading = self._read() if self._stream is not None or self._chunks else Reading()
+        reading.http_status = self._status or None
+        reading.error_kind = kind
+        self._close(reading)
+        delay = self._retry_delay(reading)
+        return reading if delay is None else Again(delay)
+
+    def relayed(self, kind: str | None) -> None:
+        """A stream that was handed on ended: ``kind`` says how, when not at its own end."""
+        reading = self._read()
+        # who stops reading after an error or after the last event has not aborted anything
+        if kind is not None and (kind != "aborted" or reading.error_kind == "incomplete"):
+            reading.error_kind = kind
+        self._close(reading)
+        if reading.error_kind is None:
+            assert self._stream is not None
+            self._keep(reading, self._stream.assembled() if self.api == "chat" else None)
+
+    def abandoned(self) -> None:
+        """The caller went away (cancelled, interrupted): close what is open."""
+        if self._row is not None:
+            reading = self._read() if self._stream is not None or self._chunks else Reading()
+            reading.http_status, reading.error_kind = self._status or None, "aborted"
+            self._close(reading)
+        self._free_slot()
+
+    # -- what follows --------------------------------------------------------------------------------
+
+    def _next(self, reading: Reading) -> Delivered | Again:
+        adaptation = lesson(reading, self._effective)
+        if adaptation is not None and adaptation not in self._adaptations:
+            self.rules.negotiator.learn(self.model, adaptation)
+            self._adaptations = (*self._adaptations, adaptation)
+            return Again(0.0)
+        if reading.error_kind is not None:
+            delay = self._retry_delay(reading)
+            if delay is not None:
+                return Again(delay)
+            if reading.error_kind in MODELS_OWN_ERRORS:
+                self._keep(reading, None)
+            return self._delivered(reading, None)
+        return self._complete(reading)
+
+    def _complete(self, reading: Reading) -> Delivered | Again:
+        body = reading.body
+        if self._n_missing(reading) > 0:
+            self.rules.negotiator.learn(self.model, "single_n")
+            if "single_n" not in self._adaptations:
+                self._adaptations = (*self._adaptations, "single_n")
+            self._parts.append(body)
+            return Again(0.0)
+        merged = None
+        if self._parts:
+            merged = body = _merged([*self._parts, body])
+        elif self._stream is not None:
+            merged = body = reading.body
+        if isinstance(body, Mapping):
+            self._keep(reading, body)
+        return self._delivered(reading, merged)
+
+    def _n_missing(self, reading: Reading) -> int:
+        """Choices still to be asked for one by one, because the gateway ignores ``n``."""
+        n = self._requested.get("n")
+        if self.api != "chat" or not isinstance(n, int) or n <= 1:
+            return 0
+        return n - reading.n_choices - sum(len(part["choices"]) for part in self._parts)
+
+    def _adapted(self) -> dict[str, Any]:
+        body = adapt(self._requested, self._adaptations)
+        seed = body.get("seed")
+        if self._parts and isinstance(seed, int):
+            # the same seed again would bring the same choice again
+            body["seed"] = seed + sum(len(part["choices"]) for part in self._parts)
+        return body
+
+    def _retry_delay(self, reading: Reading) -> float | None:
+        is_rate_limit = reading.error_kind == "rate_limit"
+        self._failures[is_rate_limit] += 1
+        return self.rules.retry.delay(
+            reading.error_kind or "",
+            failures=self._failures[is_rate_limit],
+            headers=self._headers,
+            now=time.time(),
+            time_left_s=self._time_left_s(),
+            jitter=random.Random(f"{self.record.call_id}/{len(self.record.attempts)}").random(),
+        )
+
+    def _time_left_s(self) -> float:
+        return min(self._deadline - time.monotonic(), self.rules.time_left_s())
+
+    def _delivered(self, reading: Reading, body: Mapping[str, Any] | None) -> Delivered:
+        if body is None:
+            headers = [(name, value) for name, value in self._headers.items() if name not in _HOP_HEADERS]
+            return Delivered(self._status, headers, self._received(), reading)
+        content = json.dumps(body).encode()
+        return Delivered(self._status, [("content-type", "application/json")], content, reading)
+
+    # -- closing -------------------------------------------------------------------------------------
+
+    def _read(self) -> Reading:
+        if self._stream is not None:
+            reading = self._stream.reading()
+            if self.api == "chat":
+                reading.body = self._stream.assembled()
+            return reading
+        content_type = self._headers.get("content-type", "")
+        return read_response(self.api, self._status, content_type, self._received())
+
+    def _received(self) -> bytes:
+        """The body so far, without the key should the gateway have echoed it."""
+        if len(self._chunks) != 1 or self._secret in self._chunks[0]:
+            content = b"".join(self._chunks)
+            self._chunks = [content.replace(self._secret, b"[key]") if self._secret else content]
+        return self._chunks[0]
+
+    def _is_asked_model(self, answered: str | None) -> bool:
+        return answered is None or same_model(self.model, answered, self.rules.allowed_models)
+
+    def _close(self, reading: Reading) -> None:
+        row, self._row = self._row, None
+        assert row is not None
+        latency_s = time.perf_counter() - self._sent
+        try:
+            self._tell_limit(reading, latency_s)
+            self.rules.meter.close(self.record, row, reading, api=self.api, body=self._effective, latency_s=latency_s)
+        finally:
+            self._free_slot()
+
+    def _tell_limit(self, reading: Reading, latency_s: float) -> None:
+        if reading.error_kind is None:
+            self._limit.succeeded()
+        elif reading.error_kind == "rate_limit":
+            now = time.time()
+            pause = retry_after_s(self._headers, now)
+            if pause is not None and pause >= self._time_left_s():
+                pause = None  # nobody is kept waiting for what this call does not wait for
+            self._limit.rate_limited(now, pause, sent=now - latency_s)
+
+    def _free_slot(self) -> None:
+        if self._holds_slot:
+            self._holds_slot = False
+            self._limit.release()
+
+    def _keep(self, reading: Reading, body: Mapping[str, Any] | None) -> None:
+        recordings = self.rules.recordings
+        if recordings is None or recordings.replays or self._key is None:
+            return
+        if body is None and reading.error_kind is None:
+            return  # a relayed stream of an API that is not assembled
+        key, occurrence = self._key
+        recordings.add(
+            record_of(
+                self.record,
+                key=key,
+                occurrence=occurrence,
+                api=self.api,
+                requested=self._requested,
+                reading=reading,
+                body=body,
+                secret=self.rules.secret,
+            )
+        )
+
+
+_DATE = re.compile(r"(-\d{4}-\d{2}-\d{2}|-\d{8}|-\d{4})$")
+_HOP_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "set-cookie"})
+
+
+def key_of(rules: Rules, tag: Tag, api: str, body: Mapping[str, Any]) -> tuple[str, int] | None:
+    """(request key, occurrence) of a request under the recordings of ``rules``; ``None`` without any."""
+    if rules.recordings is None or not body.get("model"):
+        return None
+    key = request_key(api, body)
+    return key, rules.recordings.occurrence(tag, key)
+
+
+def same_model(asked: str, answered: str, allowed: frozenset[str]) -> bool:
+    """Whether ``answered`` is the model asked for: itself, a dated release of it, or an allowed name.
+
+    Vendor prefixes (``openai/gpt-x``) and letter case carry no meaning; ``-2025-01-01``, ``-20250101`` and
+    ``-0613`` are dates. Who asks for a dated model gets no other date.
+    """
+    if not asked or "*" in allowed or answered in allowed:
+        return True
+    wanted, got = (name.lower().rsplit("/", 1)[-1] for name in (asked, answered))
+    return got == wanted or _DATE.sub("", got) == wanted.removesuffix("-latest")
+
+
+def _merged(parts: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """One completion out of several single ones: choices in order, usage summed where it is numbers."""
+    choices = [choice for part in parts for choice in part["choices"]]
+    merged = {**parts[0], "choices": [{**choice, "index": i} for i, choice in enumerate(choices)]}
+    usages = [part["usage"] for part in parts if isinstance(part.get("usage"), Mapping)]
+    if len(usages) == len(parts):
+        names = ("prompt_tokens", "completion_tokens", "total_tokens")
+        merged["usage"] = {name: sum(int(usage.get(name) or 0) for usage in usages) for name in names}
+    return merged

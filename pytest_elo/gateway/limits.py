@@ -1,0 +1,222 @@
+"""One adaptive limit of requests in flight per (host, model), shared by all workers of a run.
+
+The state is a small memory-mapped file per (host, model) in a directory all workers see. Each process owns
+one slot in it (its process id and its requests in flight) and writes only there, so admission takes no
+lock: add oneself, look at the sum, step back if it is too much. Only a change of the shared limit (once per
+rate-limit signal or per ``limit`` successes) takes a file lock. Without a directory the same code runs on
+anonymous memory, for one process.
+
+Increase slowly, decrease by half: a 429 halves the limit, but only if its request was sent after the last
+halving, so that the 64 answers of one burst count as one signal and not as 64. Every ``limit`` successes
+add a tenth (at least one). A ``Retry-After`` pauses all workers, since the gateway limits the key and not
+the process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import random
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # no shared limit on this platform: each process keeps its own
+    fcntl = None
+
+__all__ = ["AdaptiveLimit", "SharedLimits"]
+
+_HEAD = struct.Struct("<dddq")  # limit, pause until, last shrink (Unix times), slots ever claimed
+_SLOT = struct.Struct("<ii")  # process id, requests in flight
+_N_SLOTS = 256
+_SIZE = _HEAD.size + _SLOT.size * _N_SLOTS
+_GROWTH = 0.1
+_SHORTEST_WAIT_S = 0.01
+_LONGEST_WAIT_S = 0.25
+
+
+class SharedLimits:
+    """The limits of one run; ``of(host, model)`` is the same limit in every process given the directory."""
+
+    def __init__(self, concurrency: int, directory: Path | None = None) -> None:
+        self._concurrency = concurrency
+        self._directory = directory
+        self._limits: dict[tuple[str, str], AdaptiveLimit] = {}
+
+    def of(self, host: str, model: str) -> AdaptiveLimit:
+        key = (host, model)
+        if key not in self._limits:
+            self._limits[key] = AdaptiveLimit(self._concurrency, self._path(host, model))
+        return self._limits[key]
+
+    def _path(self, host: str, model: str) -> Path | None:
+        if self._directory is None:
+            return None
+        digest = hashlib.sha256(f"{host}\n{model}".encode()).hexdigest()[:16]
+        return self._directory / f"limit-{digest}"
+
+    def close(self) -> None:
+        for limit in self._limits.values():
+            limit.close()
+        self._limits.clear()
+
+
+class AdaptiveLimit:
+    """Admission of requests to one (host, model).
+
+    ``concurrency`` is the highest the limit ever gets and where it starts. All times are Unix times.
+    """
+
+    def __init__(self, concurrency: int, path: Path | None = None) -> None:
+        self._most = max(concurrency, 1)
+        self._file: int | None = None
+        if path is None or fcntl is None:
+            self._memory = mmap.mmap(-1, _SIZE)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            if os.fstat(self._file).st_size < _SIZE:
+                os.truncate(self._file, _SIZE)
+            self._memory = mmap.mmap(self._file, _SIZE)
+        self._thread_lock = threading.Lock()
+        self._successes = 0
+        self._process = self._in_flight = self._slot = 0
+        with self._locked():
+            if self._head()[0] == 0:
+                self._set_head(limit=float(self._most))
+            self._claim_slot()
+
+    @property
+    def limit(self) -> int:
+        """Requests that may be in flight now, over all processes."""
+        return max(int(self._head()[0]), 1)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests in flight now, over all processes."""
+        return sum(count for _, count in self._slots())
+
+    def admit(self, now: float) -> float:
+        """0 when the request may go (then ``release`` must follow), else seconds after which to ask again."""
+        limit, pause_until, _ = self._head()
+        if now < pause_until:
+            # spread the return, or everyone comes back in the same millisecond
+            return pause_until - now + random.uniform(0, 0.05)
+        self._count(1)
+        total = self.in_flight
+        if total <= max(int(limit), 1):
+            return 0.0
+        self._count(-1)
+        self._forget_dead()
+        waiting = min(max(total / max(limit, 1.0), 1.0) * _SHORTEST_WAIT_S, _LONGEST_WAIT_S)
+        return random.uniform(0.5, 1.5) * waiting
+
+    def release(self) -> None:
+        self._count(-1)
+
+    def succeeded(self) -> None:
+        """An answer came: after ``limit`` of them the limit grows."""
+        limit = self._head()[0]
+        if limit >= self._most:
+            return
+        self._successes += 1
+        # each process sees its share of the answers, so growth stays one step per ``limit`` over all
+        if self._successes >= max(limit, 1.0):
+            self._successes = 0
+            with self._locked():
+                limit = self._head()[0]
+                self._set_head(limit=min(limit + max(1.0, limit * _GROWTH), float(self._most)))
+
+    def rate_limited(self, now: float, retry_after_s: float | None, *, sent: float) -> None:
+        """A 429 came for a request sent at ``sent``: halve the limit, pause everyone as the gateway asked."""
+        with self._locked():
+            limit, pause_until, last_shrink = self._head()
+            if retry_after_s is not None:
+                pause_until = max(pause_until, now + retry_after_s)
+            if sent > last_shrink:
+                in_use = min(limit, float(max(self.in_flight, 1)))
+                limit, last_shrink = max(in_use / 2, 1.0), now
+            self._set_head(limit, pause_until, last_shrink)
+        self._successes = 0
+
+    def close(self) -> None:
+        if self._file is None:
+            self._memory.close()
+            return
+        self._write_slot(self._slot, 0, 0)
+        self._memory.close()
+        os.close(self._file)
+        self._file = None
+
+    def _count(self, step: int) -> None:
+        with self._thread_lock:
+            if self._process != os.getpid():  # this is a fork: the slot belongs to the parent
+                with self._locked():
+                    self._claim_slot()
+            self._in_flight = max(self._in_flight + step, 0)
+            self._write_slot(self._slot, self._process, self._in_flight)
+
+    def _head(self) -> tuple[float, float, float]:
+        limit, pause_until, last_shrink, _ = _HEAD.unpack_from(self._memory, 0)
+        return limit, pause_until, last_shrink
+
+    def _set_head(self, limit: float, pause_until: float | None = None, last_shrink: float | None = None) -> None:
+        _, old_pause, old_shrink, n_slots = _HEAD.unpack_from(self._memory, 0)
+        pause = old_pause if pause_until is None else pause_until
+        shrink = old_shrink if last_shrink is None else last_shrink
+        _HEAD.pack_into(self._memory, 0, limit, pause, shrink, n_slots)
+
+    def _slots(self) -> list[tuple[int, int]]:
+        """(process id, requests in flight) of every slot that was ever claimed."""
+        n_slots = _HEAD.unpack_from(self._memory, 0)[3]
+        raw = self._memory[_HEAD.size : _HEAD.size + _SLOT.size * n_slots]
+        return [(process, count) for process, count in _SLOT.iter_unpack(raw)]
+
+    def _write_slot(self, index: int, process: int, count: int) -> None:
+        _SLOT.pack_into(self._memory, _HEAD.size + index * _SLOT.size, process, count)
+
+    def _claim_slot(self) -> None:
+        self._forget_dead()
+        slots = self._slots()
+        free = [index for index, (process, _) in enumerate(slots) if process == 0]
+        self._slot = free[0] if free else len(slots)
+        if self._slot >= _N_SLOTS:
+            raise RuntimeError(f"more than {_N_SLOTS} processes share one limit")
+        self._process, self._in_flight = os.getpid(), 0
+        self._write_slot(self._slot, self._process, 0)
+        if not free:
+            _HEAD.pack_into(self._memory, 0, *self._head(), len(slots) + 1)
+
+    def _forget_dead(self) -> None:
+        """Free the slots of processes that no longer exist: their requests died with them."""
+        for index, (process, _) in enumerate(self._slots()):
+            if process not in (0, os.getpid()) and not _is_alive(process):
+                self._write_slot(index, 0, 0)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        if self._file is None or fcntl is None:
+            yield
+            return
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

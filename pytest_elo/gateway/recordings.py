@@ -1,0 +1,321 @@
+"""Recorded calls: a real model's replies with their true tokens and latencies, replayed without a network.
+
+A recording directory holds one JSONL file per task and ``manifest.json``. A line is one call with all its
+attempts (failed retries too), found by the SHA-256 of the request and by how many identical requests the
+item made before it. Lines hold parameters and a hash of the prompt, never its text, no headers and no keys,
+and are sorted, so that a new recording diffs well.
+
+While a suite runs each process appends what it buys to its own shard in the run's response store; ``merge``
+folds shards into a recording directory. What a killed or stopped run has bought is found again by the same
+item under the same strategy and goes back onto the ledger as the purchase that it was, not as a second one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pytest_elo.errors import ConfigError, DataError
+from pytest_elo.records import Tag
+
+__all__ = ["MANIFEST", "Manifest", "Recorded", "Recordings", "merge", "prompt_sha256", "request_key"]
+
+MANIFEST = "manifest.json"
+_VERSION = 1
+_SCOPES_KEPT = 4096
+_NOT_IN_KEY = frozenset({"stream", "stream_options", "user", "metadata", "store", "service_tier"})
+_PROMPT_KEYS = ("messages", "input", "prompt", "instructions", "system")
+
+Mode = Literal["replay", "record", "cache"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What a recording directory was recorded from; the header of the table says it in words."""
+
+    model: str
+    host: str
+    date: str
+    """ISO date of the recording."""
+    model_file: str | None = None
+    model_sha256: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, directory: Path) -> Self:
+        """Raises ``DataError`` when there is none or it is not one."""
+        path = directory / MANIFEST
+        try:
+            values = json.loads(path.read_text("utf-8"))
+            names = cls.__dataclass_fields__
+            return cls(**{key: value for key, value in values.items() if key in names})
+        except FileNotFoundError:
+            raise DataError(f"{directory} holds no {MANIFEST}: record it with `pytest evals --elo-record`") from None
+        except (ValueError, TypeError, AttributeError) as error:
+            raise DataError(f"{path} is not a recording's manifest: {error}") from None
+
+    def write(self, directory: Path) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        text = json.dumps({"v": _VERSION, **values, "versions": dict(self.versions)}, indent=2, ensure_ascii=False)
+        _write_atomically(directory / MANIFEST, text + "\n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """One recorded call. ``attempts`` are ledger rows without what belongs to the run that made them."""
+
+    key: str
+    occurrence: int
+    task_id: str
+    item_id: str
+    role: str
+    sample: int
+    repeat: int
+    condition: str
+    parameters: Mapping[str, Any]
+    prompt_sha256: str
+    attempts: tuple[Mapping[str, Any], ...]
+    body: Mapping[str, Any] | None
+    """The reply, cut down to what is replayed; ``None`` for a call the model's gateway refused."""
+    error: Mapping[str, Any] | None = None
+    """``{"kind", "http_status"}`` of a call that ended in a refusal which is the model's own doing."""
+    purchase: Mapping[str, Any] | None = None
+    """``{"call_id", "strategy", "source", "ts": [...]}`` of the call that bought it; only in response stores."""
+
+    def to_json(self) -> str:
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        if self.purchase is None:
+            del values["purchase"]
+        return json.dumps(values, ensure_ascii=False, separators=(", ", ": "))
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        known = {name: values[name] for name in cls.__dataclass_fields__ if name != "purchase"}
+        return cls(**{**known, "attempts": tuple(known["attempts"]), "purchase": values.get("purchase")})
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.key, self.occurrence
+
+
+def request_key(api: str, body: Mapping[str, Any]) -> str:
+    """SHA-256 of the request in canonical form: the API, then the body with sorted keys.
+
+    How the answer is transported (``stream``) and who asks (``user``) are no part of it.
+    """
+    kept = {name: value for name, value in body.items() if name not in _NOT_IN_KEY}
+    return _sha256([api, kept])
+
+
+def prompt_sha256(body: Mapping[str, Any]) -> str:
+    """SHA-256 of the prompt alone, the same under all parameters."""
+    return _sha256({name: body[name] for name in _PROMPT_KEYS if name in body})
+
+
+def _sha256(value: object) -> str:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+Scope = tuple[str, str, str, int]
+
+
+def _scope(tag: Tag) -> Scope:
+    return (tag.task_id, tag.item_id, tag.strategy, tag.repeat)
+
+
+class Recordings:
+    """The recordings of one run, in one of three modes.
+
+    ``replay`` only looks up; ``record`` writes what is bought; ``cache`` looks up first. ``directory`` is the
+    merged recording that is read, ``stores`` are response stores of other runs that a cache may use, newest
+    first; ``shards`` is this run's own response store, in which this process writes its shard. What lies there
+    at the start was bought by this run: it is found in every mode that buys, by the item and strategy that
+    bought it and by no other.
+
+    A cache answers only requests of the same condition. Where ``condition`` is given, only lines recorded
+    under it are found at all.
+    """
+
+    def __init__(
+        self,
+        directory: Path | None,
+        *,
+        mode: Mode,
+        shards: Path | None = None,
+        condition: str | None = None,
+        stores: Sequence[Path] = (),
+    ) -> None:
+        if mode != "replay" and shards is None:
+            raise ConfigError(f"recordings in mode {mode!r} need a directory for shards")
+        self.mode = mode
+        self.directory = directory
+        self.manifest = Manifest.read(directory) if directory is not None and mode == "replay" else None
+        self._condition = condition
+        self._shard = None if shards is None else shards / f"recorded-{os.getpid()}-{os.urandom(3).hex()}.jsonl"
+        self._file: int | None = None
+        self._seen: OrderedDict[Scope, Counter[str]] = OrderedDict()
+        self._restarts: Counter[Scope] = Counter()
+        self._lines: dict[tuple[str, ...], Recorded] = {}
+        self._bought: dict[tuple[object, ...], Recorded] = {}
+        if mode != "record" and directory is not None:
+            self._load(_recording_files(directory))
+        if mode == "cache":
+            for store in (*stores, shards):
+                self._load(_shard_files(store) if store is not None else [])
+        if shards is not None and mode != "replay":
+            self._load_bought(_shard_files(shards))
+
+    def __len__(self) -> int:
+        return len(self._lines) + len(self._bought)
+
+    @property
+    def replays(self) -> bool:
+        """Whether what is not found may not be asked of a model."""
+        return self.mode == "replay"
+
+    def occurrence(self, tag: Tag, key: str) -> int:
+        """How many times this item, strategy and repeat made the same request before; counts this one."""
+        scope = _scope(tag)
+        counter = self._seen.get(scope)
+        if counter is None:
+            counter = self._seen[scope] = Counter()
+            if len(self._seen) > _SCOPES_KEPT:
+                self._seen.popitem(last=False)
+        counter[key] += 1
+        return counter[key] - 1
+
+    def restart(self, tag: Tag) -> None:
+        """Forget what an item asked so far, so that asking again finds the same recordings."""
+        self._seen.pop(_scope(tag), None)
+        self._restarts[_scope(tag)] += 1
+
+    def call_id(self, tag: Tag, recorded: Recorded, run_id: str) -> str:
+        """Who the call is on the ledger: the one that bought it, or the same name however often it is replayed.
+
+        A worker that takes over from one that died replays what that one replayed already: one row, not two.
+        """
+        if recorded.purchase is not None:
+            return str(recorded.purchase["call_id"])
+        scope = _scope(tag)
+        named = f"{run_id}/{scope}/{self._restarts.get(scope, 0)}/{recorded.key}/{recorded.occurrence}"
+        return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    def find(self, tag: Tag, key: str, occurrence: int) -> Recorded | None:
+        """What this run has bought for ``tag`` already, else what recordings hold under its condition."""
+        if self._bought:
+            bought = self._bought.get((*_scope(tag), key, occurrence))
+            if bought is not None and bought.condition == tag.condition:
+                return bought
+        if self.mode == "record":
+            return None
+        return self._lines.get(self._place(key, occurrence, tag.condition))
+
+    def add(self, recorded: Recorded) -> None:
+        """Append a call to this process's shard in one write: a killed process tears one line at most."""
+        if self._shard is None:
+            return
+        if self._file is None:
+            self._shard.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self._shard, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.write(self._file, (recorded.to_json() + "\n").encode("utf-8", "replace"))
+        if self.mode == "cache":
+            self._remember(recorded)
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _place(self, key: str, occurrence: int, condition: str) -> tuple[str, ...]:
+        # a replay is told by its manifest what it replays; a cache stands in for the live model
+        return (key, str(occurrence), condition if self.mode == "cache" else "")
+
+    def _remember(self, recorded: Recorded) -> None:
+        place = self._place(recorded.key, recorded.occurrence, recorded.condition)
+        self._lines.setdefault(place, replace(recorded, purchase=None))
+
+    def _load(self, files: Iterable[Path]) -> None:
+        for path in files:
+            for recorded in _read_lines(path):
+                if self._condition is None or recorded.condition == self._condition:
+                    self._remember(recorded)
+
+    def _load_bought(self, files: Iterable[Path]) -> None:
+        for path in files:
+            for recorded in _read_lines(path):
+                is_mine = self._condition is None or recorded.condition == self._condition
+                if recorded.purchase is not None and is_mine:
+                    scope = (recorded.task_id, recorded.item_id, recorded.purchase["strategy"], recorded.repeat)
+                    self._bought.setdefault((*scope, *recorded.place), recorded)
+
+
+def merge(shards: Path | Iterable[Path], target: Path) -> int:
+    """Fold shards (a directory of them, or files) into the recording directory ``target``.
+
+    A shard's line replaces the target's for the same request; among shards the line that sorts first wins,
+    so the result depends neither on their order nor on how often they are merged. Returns the number of
+    calls in ``target``. Raises ``DataError`` for a line that is no recording.
+    """
+    files = _shard_files(shards) if isinstance(shards, Path) else sorted(shards)
+    kept = {recorded.place: recorded for path in _recording_files(target) for recorded in _read_lines(path)}
+    fresh: dict[tuple[str, int], Recorded] = {}
+    for recorded in sorted((line for path in files for line in _read_lines(path)), key=_merge_order):
+        fresh.setdefault(recorded.place, replace(recorded, purchase=None))
+    kept.update(fresh)
+    by_file: dict[str, list[Recorded]] = {}
+    for recorded in kept.values():
+        by_file.setdefault(_file_name(recorded.task_id), []).append(recorded)
+    target.mkdir(parents=True, exist_ok=True)
+    for path in _recording_files(target):
+        if path.name not in by_file:
+            path.unlink()
+    for name, lines in by_file.items():
+        text = "".join(line.to_json() + "\n" for line in sorted(lines, key=lambda line: line.place))
+        _write_atomically(target / name, text)
+    return len(kept)
+
+
+def _merge_order(recorded: Recorded) -> tuple[str, str, str]:
+    return recorded.task_id, recorded.item_id, replace(recorded, purchase=None).to_json()
+
+
+def _file_name(task_id: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "_", task_id).lstrip(".") + ".jsonl"
+
+
+def _recording_files(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.jsonl")) if directory.is_dir() else []
+
+
+def _shard_files(directory: Path) -> list[Path]:
+    return sorted(directory.glob("recorded-*.jsonl")) if directory.is_dir() else []
+
+
+def _read_lines(path: Path) -> list[Recorded]:
+    lines = path.read_bytes().split(b"\n")
+    recorded: list[Recorded] = []
+    # what follows the last line break is a line torn by a killed process: that call is not kept
+    for number, line in enumerate(lines[:-1], start=1):
+        try:
+            recorded.append(Recorded.from_dict(json.loads(line)))
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(
+                f"{path}:{number} is not a recorded call ({type(error).__name__}: {error}): record it "
+                "again with `pytest evals --elo-record`"
+            ) from None
+    return recorded
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(text, "utf-8")
+    os.replace(temporary, path)

@@ -1,0 +1,116 @@
+"""The journal: one append-only shard a process, written the moment something happens.
+
+A shard is JSON lines, each one event: ``{"open": attempt}`` when an attempt starts, ``{"close": attempt}``
+when it ends, ``{"kept": {call_id: bool}}`` when a strategy has settled, ``{"outcome": outcome, "rerun": n}``,
+``{"expected": {task: {strategy: n}}}`` and ``{"note": text}``. Each line is one ``write`` on an ``O_APPEND``
+descriptor, so a killed process can lose at most the line it was writing, and an attempt that was on the wire
+stays visible as opened and never closed. A shard is locked as long as its process may write to it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_elo.ledger.locks import lock
+from pytest_elo.records import Attempt, Outcome, Tag
+
+__all__ = ["Event", "Journal"]
+
+Event = Mapping[str, Any]
+Payer = tuple[str, str, str, int]
+
+
+class Journal:
+    """Writes events to this process's shard and keeps those not yet shipped to the controller.
+
+    Thread-safe. ``path`` may be ``None`` (a worker that shares no disk): then events only travel.
+    """
+
+    def __init__(self, path: Path | None, run_id: str) -> None:
+        self.run_id = run_id
+        self._lock = threading.Lock()
+        self._pending: list[str] = []
+        self._unsettled: dict[str, Payer] = {}
+        self._path = path
+        self._descriptor: int | None = None
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            lock(self._descriptor)
+
+    def open(self, attempt: Attempt) -> None:
+        self._write({"open": attempt.to_dict()})
+
+    def close(self, attempt: Attempt) -> None:
+        self._write({"close": attempt.to_dict()})
+        if attempt.status == "ok":
+            with self._lock:
+                self._unsettled[attempt.call_id] = _payer(attempt)
+
+    def settle(self, kept: Mapping[str, bool]) -> None:
+        """Record which calls a strategy used (``True``) and which it paid for and discarded."""
+        if kept:
+            self._write({"kept": dict(kept)})
+            with self._lock:
+                for call_id in kept:
+                    self._unsettled.pop(call_id, None)
+
+    def keep_rest(self, tag: Tag) -> None:
+        """Settle as used whatever the payer's calls no strategy has settled: a test's own direct calls."""
+        with self._lock:
+            rest = [call_id for call_id, payer in self._unsettled.items() if payer == _payer(tag)]
+        self.settle(dict.fromkeys(rest, True))
+
+    def history(self) -> str:
+        """Every event of this process so far, as JSON lines."""
+        if self._path is None:
+            with self._lock:
+                return "".join(self._pending)
+        return self._path.read_text(encoding="ascii")
+
+    def outcome(self, outcome: Outcome, rerun: int = 0) -> None:
+        """Record an outcome; ``rerun`` counts the outcomes of the same trial that this one replaces."""
+        event = {"outcome": outcome.to_dict()}
+        self._write({**event, "rerun": rerun} if rerun else event)
+
+    def expect(self, counts: Mapping[str, Mapping[str, int]]) -> None:
+        """Record how many outcomes the run is to have, by task and strategy."""
+        self._write({"expected": counts})
+
+    def note(self, text: str) -> None:
+        """A sentence the report must print, such as a warning about a task's data."""
+        self._write({"note": text})
+
+    def take(self) -> str:
+        """The JSON lines of every event since the last call: what the next report carries."""
+        with self._lock:
+            lines, self._pending = self._pending, []
+        return "".join(lines)
+
+    def shut(self) -> None:
+        """Close the shard; later events are still kept for ``take``."""
+        with self._lock:
+            if self._descriptor is not None:
+                os.close(self._descriptor)
+                self._descriptor = None
+
+    def _write(self, event: Event) -> None:
+        line = json.dumps(event, separators=(",", ":")) + "\n"
+        with self._lock:
+            self._pending.append(line)
+            if self._descriptor is not None:
+                _write_all(self._descriptor, line.encode("ascii"))
+
+
+def _payer(record: Attempt | Tag) -> Payer:
+    return (record.task_id, record.item_id, record.strategy, record.repeat)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]

@@ -1,0 +1,229 @@
+"""The run directory: its files, the lock of its controller, sweeping shards, recovering a killed run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from pytest_elo.errors import ConfigError
+from pytest_elo.ledger.fold import Ledger
+from pytest_elo.ledger.locks import lock
+from pytest_elo.ledger.partial import expected_by, partial_tiers
+from pytest_elo.records import Attempt, Outcome
+
+__all__ = ["RunDir", "new_run_id", "recover", "write_atomically"]
+
+
+def new_run_id() -> str:
+    """UTC time to the second and four random hex digits: sortable, unique enough for one directory."""
+    return time.strftime("%Y%m%d-%H%M%S", time.gmtime()) + "-" + secrets.token_hex(2)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write UTF-8 text so that a reader sees the old file or the new one, never a part."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(temporary, path)
+
+
+class RunDir:
+    """Paths of one run, and the only writer of its result files while the lock is held."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._stop_path = str(path / "stop")
+        self._lock: IO[bytes] | None = None
+
+    @property
+    def runs(self) -> Path:
+        return self.path / "runs.jsonl"
+
+    @property
+    def outcomes(self) -> Path:
+        return self.path / "outcomes.jsonl"
+
+    @property
+    def header(self) -> Path:
+        return self.path / "run.json"
+
+    @property
+    def shards(self) -> Path:
+        return self.path / "shards"
+
+    @property
+    def responses(self) -> Path:
+        return self.path / "responses"
+
+    @property
+    def stop_file(self) -> Path:
+        return self.path / "stop"
+
+    @property
+    def budget(self) -> Path:
+        return self.path / "budget.bin"
+
+    def stop(self, reason: str) -> None:
+        """Ask every process of the run to stop before its next item; the first reason is kept."""
+        with contextlib.suppress(OSError), self.stop_file.open("x", encoding="utf-8") as stream:
+            stream.write(reason)
+
+    def stop_now(self) -> None:
+        """Ask them not to wait for calls in flight either."""
+        with contextlib.suppress(OSError):
+            (self.path / "stop-now").touch()
+
+    @property
+    def must_stop_now(self) -> bool:
+        return (self.path / "stop-now").exists()
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the run was asked to stop; ``None`` when it was not."""
+        try:
+            os.stat(self._stop_path)  # asked before every call, and nearly always with this answer
+        except OSError:
+            return None
+        return self.stop_file.read_text(encoding="utf-8")
+
+    def create(self) -> None:
+        """Make the directory and take the controller's lock.
+
+        Raises ``ConfigError`` when the directory cannot be written or another live run owns it.
+        """
+        try:
+            self.shards.mkdir(parents=True, exist_ok=True)
+            self._lock = _locked(self.path / "controller.lock")
+        except OSError as error:
+            raise ConfigError(
+                f"{self.path}: the run directory cannot be written ({error.strerror}); choose another with --elo-dir"
+            ) from None
+        if self._lock is None:
+            raise ConfigError(f"{self.path}: another run is writing here; give each run its own --elo-dir")
+        self._clear()
+
+    def point_latest(self) -> None:
+        """Let ``latest`` beside this run point here."""
+        _point_latest(self.path)
+
+    def write_header(self, facts: dict[str, Any]) -> None:
+        write_atomically(self.header, json.dumps(facts, indent=2, sort_keys=True) + "\n")
+
+    def read_header(self) -> dict[str, Any]:
+        with contextlib.suppress(OSError, ValueError):
+            facts = json.loads(self.header.read_text(encoding="utf-8"))
+            if isinstance(facts, dict):
+                return facts
+        return {}
+
+    def sweep(self, ledger: Ledger) -> None:
+        """Fold what every shard holds into ``ledger``."""
+        for shard in sorted(self.shards.glob("*.jsonl")):
+            with contextlib.suppress(OSError):
+                ledger.add_lines(shard.read_bytes().decode("utf-8", errors="replace"))
+
+    def has_live_shards(self) -> bool:
+        """Whether a process may still write to its shard."""
+        for shard in self.shards.glob("*.jsonl"):
+            with contextlib.suppress(OSError):
+                stream = _locked(shard)
+                if stream is None:
+                    return True
+                stream.close()
+        return False
+
+    def read(self, ledger: Ledger) -> None:
+        """Fold what the result files hold into ``ledger``: the run as it was left."""
+        from pytest_elo.ledger.read import read_attempts, read_outcomes
+
+        if self.runs.exists():
+            ledger.add_attempts(read_attempts(self.runs, warn=lambda _: None))
+        if self.outcomes.exists():
+            for outcome in read_outcomes(self.outcomes, warn=lambda _: None):
+                ledger.add({"outcome": outcome.to_dict()})
+        ledger.expect(expected_by(self.read_header()))
+
+    def write(self, attempts: Iterable[Attempt], outcomes: Iterable[Outcome]) -> None:
+        write_atomically(self.runs, "".join(row.to_json() + "\n" for row in attempts))
+        write_atomically(self.outcomes, "".join(outcome.to_json() + "\n" for outcome in outcomes))
+
+    def finish(self) -> None:
+        """Drop the shards (``runs.jsonl`` holds their rows now) and the lock."""
+        for shard in self.shards.glob("*.jsonl"):
+            shard.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.shards.rmdir()
+        self._clear()
+        self.release()
+
+    def _clear(self) -> None:
+        for name in ("stop", "stop-now", "budget.bin"):
+            (self.path / name).unlink(missing_ok=True)
+
+    def remove_empty(self) -> None:
+        """Remove the directory of a run that never began, and only if it holds nothing."""
+        for name in ("controller.lock", "run.json"):
+            (self.path / name).unlink(missing_ok=True)
+        latest = self.path.parent / "latest"
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
+            if latest.is_symlink() and not latest.exists():
+                latest.unlink()
+
+    def release(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def recover(base: Path) -> Iterator[str]:
+    """Finish the ledgers of killed runs under ``base``; yields one sentence for each.
+
+    A run whose controller still holds its lock is alive and left alone.
+    """
+    for shards in sorted(base.glob("*/shards")):
+        run = RunDir(shards.parent)
+        lock = None
+        with contextlib.suppress(OSError):
+            lock = _locked(run.path / "controller.lock")
+        if lock is None:
+            continue
+        with lock:
+            yield _recover_one(run)
+
+
+def _recover_one(run: RunDir) -> str:
+    ledger = Ledger()
+    run.read(ledger)
+    run.sweep(ledger)
+    attempts = ledger.attempts()
+    run.write(attempts, ledger.outcomes())
+    facts = run.read_header()
+    run.write_header(facts | {"expected": ledger.expected, "partial": partial_tiers(ledger)})
+    run.finish()
+    unknown = sum(row.status == "open" for row in attempts)
+    tail = f", {unknown} of them never answered" if unknown else ""
+    return f"recovered {len(attempts)} attempts of the killed run {run.path.name}{tail}"
+
+
+def _locked(path: Path) -> IO[bytes] | None:
+    """An exclusively locked file, or ``None`` when another process holds it."""
+    stream = path.open("ab")
+    if lock(stream.fileno()):
+        return stream
+    stream.close()
+    return None
+
+
+def _point_latest(path: Path) -> None:
+    link = path.parent / "latest"
+    temporary = path.parent / f".latest.{os.getpid()}"
+    with contextlib.suppress(OSError):  # file systems without symlinks do without the convenience
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(path.name)
+        os.replace(temporary, link)

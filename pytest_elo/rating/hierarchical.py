@@ -1,0 +1,182 @@
+r"""Random-effects Bradley-Terry over tasks, integrated on a grid (Laplace for each tau).
+
+theta_t = mu + d_t with d_t ~ N(0, tau^2 I) and a weak prior mu ~ N(0, 400 Elo) that only matters where the
+data say little. For fixed tau the mode of (mu, d) is found by Newton with the tasks' d_t eliminated: with
+r_t the likelihood's gradient, H_t its information and A_t = (I + tau^2 H_t)^{-1},
+
+.. math:: (P + \sum_t A_t H_t)\, \delta\mu = \sum_t A_t (r_t + H_t d_t) - P \mu, \qquad
+          d_t \leftarrow \tau^2 A_t (r_t + H_t d_t - H_t \delta\mu),
+
+where P is the prior's precision. The evidence is
+
+.. math:: l - \sum_t \frac{|d_t|^2}{2\tau^2} - \tfrac12 \mu' P \mu - \tfrac12 \sum_t \log|I + \tau^2 H_t|
+          - \tfrac12 \log|P + \sum_t A_t H_t|,
+
+weighted with a half-normal prior of scale 150 Elo on tau. tau = 0 is pooling. A task needs no anchor.
+
+The likelihood counts comparisons as independent, which they are not when items repeat or tie: each task's
+tables are divided by its dispersion, the ratio of the cluster-robust to the model variance
+(quasi-likelihood; Wedderburn 1974).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_elo.rating.cells import Frame
+from pytest_elo.rating.combine import Combined, TaskFits
+from pytest_elo.rating.connectivity import reachability
+from pytest_elo.rating.likelihood import expected_score, information, log_likelihood
+from pytest_elo.rating.linalg import inverse_spd, multiply
+from pytest_elo.rating.scale import ELO_PER_LOGIT
+
+__all__ = ["PRIOR_SD", "TAU_GRID", "TAU_SCALE", "hierarchical"]
+
+Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+
+PRIOR_SD = 400.0
+"""Elo; standard deviation of the prior on mu"""
+
+TAU_SCALE = 150.0
+"""Elo; scale of the half-normal prior on tau"""
+
+TAU_GRID = np.array([0, 10, 20, 30, 40, 55, 70, 90, 110, 135, 160, 200, 250, 310, 380], dtype=np.float64)
+"""Elo"""
+
+_NEWTON_STEPS = 40
+_LEAST_DISPERSION = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class _Mode:
+    mu: Floats
+    """(G, n)"""
+    inverse: Floats
+    """(G, n, n) covariance of mu given tau"""
+    maps: Floats
+    """(G, T, n, n): covariance of mu times A_t H_t, what an error of task t's own fit does to mu"""
+    evidence: Floats
+    """(G,) log"""
+
+
+def hierarchical(tasks: TaskFits, axes: Frame) -> tuple[Combined, float | None]:
+    """ΔElo to a population of tasks, and the posterior mean of tau in Elo (``None`` with one task)."""
+    anchor = tasks.anchor
+    live = tasks.groups.present.any(axis=1)
+    phi = _dispersion(tasks, axes)
+    scores = (tasks.wins + 0.5 * tasks.ties) / phi[:, None, None]
+    several = int(live.sum()) > 1
+    grid = (TAU_GRID if several else TAU_GRID[:1]) / ELO_PER_LOGIT
+    mode = _fit(scores, tasks.groups.fit.nu, (tasks.wins / phi[:, None, None], tasks.ties / phi[:, None, None]), grid)
+    weight = _posterior(mode.evidence, grid)
+    mu = np.einsum("g,gn->n", weight, mode.mu)
+    off = mode.mu - mu
+    covariance = np.einsum("g,gij->ij", weight, mode.inverse + off[:, :, None] * off[:, None, :])
+    contrast = covariance - covariance[:, anchor, None] - covariance[None, anchor, :] + covariance[anchor, anchor]
+    edges: Booleans = np.any((tasks.wins > 0.0) | (tasks.ties > 0.0), axis=0)
+    reach = reachability(edges)
+    present: Booleans = np.any(tasks.groups.present, axis=0)
+    valid = reachability(edges | edges.T)[:, anchor] & present & present[anchor]
+    value = np.where(valid, mu - mu[anchor], np.nan)
+    maps = np.einsum("g,gtij->tij", weight, mode.maps)
+    raw = np.zeros_like(tasks.influence)
+    for task in range(len(axes.tasks)):
+        rows = axes.unit_task == task
+        raw[rows] = np.einsum("ij,uj->ui", maps[task], tasks.raw[rows])
+    contrasts = np.where(valid, raw - raw[:, anchor, None], 0.0)
+    informative = np.any(tasks.active, axis=1)[:, None] & np.ones_like(tasks.active)
+    linear = axes.strata.estimates(value, contrasts, informative)
+    weights = tasks.groups.present / np.maximum(tasks.groups.present.sum(axis=0), 1)
+    penalised = valid & ~(reach[:, anchor] & reach[anchor])
+    df = np.where(valid, np.inf, np.nan)
+    tau = float((weight * grid).sum() * ELO_PER_LOGIT) if several else None
+    return Combined(linear, contrast, weights, penalised, df), tau
+
+
+def _dispersion(tasks: TaskFits, axes: Frame) -> Floats:
+    """(T,) cluster-robust over model variance; 1 where it cannot be told."""
+    phi = np.ones(len(axes.tasks))
+    for task in range(len(axes.tasks)):
+        rows = np.flatnonzero(axes.unit_task == task)
+        touched = rows[tasks.active[rows].any(axis=1)]
+        present = tasks.groups.present[task]
+        if len(touched) < 2 or not present.any():
+            continue
+        spread = tasks.raw[touched] - tasks.raw[touched].mean(axis=0)
+        together = tasks.groups.together[task]
+        gauge = together / together.sum(axis=1, keepdims=True)
+        model = tasks.groups.fit.inverse[task]
+        model = model - gauge @ model
+        robust = (spread**2).sum() * len(touched) / (len(touched) - 1.0)
+        trace = float(np.einsum("ii->i", model)[present].sum())
+        if trace > 0.0:
+            phi[task] = max(float(robust) / trace, 1.0 if tasks.groups.penalised[task] else _LEAST_DISPERSION)
+    return phi
+
+
+def _posterior(evidence: Floats, grid: Floats) -> Floats:
+    if len(grid) == 1:
+        return np.ones(1)
+    scale = TAU_SCALE / ELO_PER_LOGIT
+    height = evidence - 0.5 * (grid / scale) ** 2
+    gaps = np.diff(grid)
+    width = 0.5 * (np.append(gaps, 0.0) + np.insert(gaps, 0, 0.0))
+    weight = np.exp(height - height.max()) * width
+    return np.asarray(weight / weight.sum())
+
+
+def _fit(scores: Floats, nu: Floats, outcomes: tuple[Floats, Floats], grid: Floats) -> _Mode:
+    n_tasks, n, _ = scores.shape
+    counts = scores + np.swapaxes(scores, -1, -2)
+    tau2 = (grid**2)[:, None, None, None]
+    precision = (ELO_PER_LOGIT / PRIOR_SD) ** 2
+    index = np.arange(n)
+    eye = np.eye(n)
+    mu = np.zeros((len(grid), n))
+    shift = np.zeros((len(grid), n_tasks, n))
+    for step in range(_NEWTON_STEPS + 1):
+        theta = mu[:, None, :] + shift
+        d = theta[..., :, None] - theta[..., None, :]
+        gradient = (scores - counts * expected_score(d, nu[:, None, None])).sum(axis=-1)
+        hessian = -counts * information(d, nu[:, None, None])
+        hessian[..., index, index] -= hessian.sum(axis=-1)
+        damped, log_damped = inverse_spd(eye + tau2 * hessian)
+        shrunk = np.einsum("gtij,gtjk->gtik", damped, hessian)
+        shrunk = 0.5 * (shrunk + np.swapaxes(shrunk, -1, -2))
+        inverse, log_information = inverse_spd(precision * eye + shrunk.sum(axis=1))
+        pull = gradient + multiply(hessian, shift)
+        right = multiply(damped, pull).sum(axis=1) - precision * mu
+        move = multiply(inverse, right)
+        target = tau2[..., 0] * multiply(damped, pull - multiply(hessian, move[:, None, :]))
+        change = target - shift
+        longest = np.maximum(np.abs(move).max(axis=-1), np.abs(change).max(axis=(-1, -2), initial=0.0))
+        if step == _NEWTON_STEPS or (longest < 1e-9).all():
+            break
+        damping = 2.0 / np.maximum(longest, 2.0)
+        mu = mu + damping[:, None] * move
+        shift = shift + damping[:, None, None] * change
+    likelihood = _log_likelihood(d, nu, outcomes)
+    safe = np.where(grid > 0.0, grid, 1.0) ** 2
+    evidence = (
+        likelihood
+        - 0.5 * (shift**2).sum(axis=(-1, -2)) / safe
+        - 0.5 * precision * (mu**2).sum(axis=-1)
+        - 0.5 * log_damped.sum(axis=-1)
+        - 0.5 * log_information
+    )
+    maps = np.einsum("gij,gtjk->gtik", inverse, shrunk)
+    return _Mode(mu, inverse, maps, evidence)
+
+
+def _log_likelihood(d: Floats, nu: Floats, outcomes: tuple[Floats, Floats]) -> Floats:
+    wins, ties = outcomes
+    halves = (nu == 0.0)[:, None, None]
+    won = np.where(halves, wins + 0.5 * ties, wins)
+    tied = np.where(halves, 0.0, 0.5 * ties)
+    heights = log_likelihood(d, nu[:, None, None], won, np.zeros(1))
+    tie_heights = log_likelihood(d, nu[:, None, None], np.zeros(1), tied)
+    return np.asarray((heights + tie_heights).sum(axis=(-1, -2, -3)))

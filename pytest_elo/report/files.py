@@ -1,0 +1,144 @@
+"""The files of a run directory besides the ledger: fixed names, fixed columns, no clock in the rating's."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_elo.ledger.rundir import write_atomically
+from pytest_elo.ledger.totals import by_strategy, by_task_strategy
+from pytest_elo.records import POLICY_ROLES
+from pytest_elo.report.build import Report
+from pytest_elo.report.table import lines
+
+__all__ = ["elo_document", "write_files"]
+
+HEADER_FACTS = ("answers", "mode", "model", "host", "seed", "repeats", "strategies", "ladders", "anchor")
+"""What of ``run.json`` stands in ``elo.json``: everything that decides numbers, nothing with a clock."""
+
+ELO_COLUMNS = (
+    "strategy",
+    "cross_task_elo",
+    "delta_elo",
+    "delta_elo_low",
+    "delta_elo_high",
+    "tokens_per_task",
+    "elo_per_1k_token",
+    "marginal_elo_per_1k",
+    "between_task_sd",
+    "score",
+    "items",
+    "penalised",
+)
+
+
+def write_files(report: Report, path: Path) -> None:
+    """Write every result file of the run directory, each atomically."""
+    charged = [row for row in report.attempts if row.role in POLICY_ROLES]
+    strategies, tasks = by_strategy(charged), by_task_strategy(charged)
+    write_atomically(path / "tokens_by_strategy.json", _json(strategies))
+    write_atomically(path / "tokens_by_strategy.csv", _csv(strategies))
+    write_atomically(path / "tokens_by_task_strategy.json", _json(tasks))
+    write_atomically(path / "tokens_by_task_strategy.csv", _csv(tasks))
+    write_atomically(path / "pairwise.json", _json([comparison.to_dict() for comparison in report.comparisons]))
+    write_atomically(path / "failures.jsonl", _failures(report))
+    write_atomically(path / "elo.json", _json(elo_document(report)))
+    write_atomically(path / "elo.csv", _csv(_elo_rows(report), ELO_COLUMNS))
+    write_atomically(path / "report.md", _markdown(report))
+
+
+def elo_document(report: Report) -> dict[str, Any]:
+    """The rating with all its parts, and the facts that decide it; identical for identical rows."""
+    facts = {name: report.header[name] for name in HEADER_FACTS if name in report.header}
+    conditions = {outcome.task_id: outcome.condition for outcome in report.outcomes}
+    rating = dataclasses.asdict(report.rating) if report.rating is not None else None
+    dropped = [
+        {"task": task, "strategy": strategy, "status": status, "count": count}
+        for (task, strategy, status), count in report.dropped.counts.items()
+    ]
+    return {
+        "v": 1,
+        "run": facts,
+        "conditions": dict(sorted(conditions.items())),
+        "dropped": dropped,
+        "unrated": report.unrated,
+        "rating": rating,
+    }
+
+
+def _elo_rows(report: Report) -> list[dict[str, Any]]:
+    if report.rating is None:
+        return []
+    marginals = {step.upper: step.marginal.value for ladder in report.rating.ladders for step in ladder.steps}
+    return [
+        {
+            "strategy": policy.policy,
+            "cross_task_elo": _round(None if policy.delta.value is None else 1000 + policy.delta.value, 2),
+            "delta_elo": _round(policy.delta.value, 2),
+            "delta_elo_low": _round(policy.delta.interval.low if policy.delta.interval else None, 2),
+            "delta_elo_high": _round(policy.delta.interval.high if policy.delta.interval else None, 2),
+            "tokens_per_task": _round(policy.tokens_per_item, 1),
+            "elo_per_1k_token": _round(policy.elo_per_1k.value, 4),
+            "marginal_elo_per_1k": _round(marginals.get(policy.policy), 4),
+            "between_task_sd": _round(policy.between_task_sd, 2),
+            "score": _round(policy.score, 4),
+            "items": policy.n_items,
+            "penalised": policy.penalised,
+        }
+        for policy in report.rating.policies
+    ]
+
+
+def _failures(report: Report) -> str:
+    return "".join(
+        json.dumps(
+            {
+                "task_id": outcome.task_id,
+                "item_id": outcome.item_id,
+                "strategy": outcome.strategy,
+                "repeat": outcome.repeat,
+                "status": outcome.status,
+                "score": outcome.score,
+                "answer": outcome.answer,
+                "expected": outcome.expected,
+                "detail": outcome.detail,
+                "finish_reason": outcome.finish_reason,
+                "output": outcome.output,
+                "model": outcome.model,
+                "condition": outcome.condition,
+                "prompt_sha256": outcome.prompt_sha256,
+                "response_sha256": outcome.response_sha256,
+                "call_ids": list(outcome.call_ids),
+            }
+        )
+        + "\n"
+        for outcome in report.outcomes
+        if outcome.status != "correct"
+    )
+
+
+def _markdown(report: Report) -> str:
+    text = "\n".join(lines(report)).strip("\n")
+    return f"# Elo per token\n\n```text\n{text}\n```\n"
+
+
+def _round(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:
+    names = list(columns) or (list(rows[0]) if rows else [])
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return stream.getvalue()

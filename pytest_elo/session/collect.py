@@ -1,0 +1,101 @@
+"""From ``@pytest.mark.elo`` to parameters: one per item, strategy and repeat, the same in every process."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from pytest_elo.config import Settings, StrategySpec
+from pytest_elo.errors import ConfigError
+from pytest_elo.records import Task
+from pytest_elo.session.trial import TrialKey
+from pytest_elo.strategies.registry import check
+from pytest_elo.tasks.loading import load_task
+
+__all__ = ["Collector"]
+
+MARK_HELP = '@pytest.mark.elo("gpqa", data="questions.csv") names the task and its data'
+
+
+class Collector:
+    """Loads each task once a process and lists its trials."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._tasks: dict[tuple[str, str], Task] = {}
+        self._tests: dict[str, str] = {}
+        self._checked = False
+        self.warnings: list[str] = []
+
+    def trials(self, mark: pytest.Mark, module: Path, test: str) -> tuple[list[TrialKey], list[str]]:
+        """The trials of a marked test and their ids (``<item>-<strategy>[-rep<n>]``).
+
+        Raises ``ConfigError`` or ``DataError``.
+        """
+        self._check_strategies()
+        task = self._task(mark, module)
+        first = self._tests.setdefault(task.task_id, test)
+        if first != test:
+            raise ConfigError(
+                f"{first} and {test} both hold task {task.task_id!r}, so each of its outcomes would be there twice; "
+                "give one of them another task name in its elo mark"
+            )
+        keys = list(self._keys(task, task.item_ids[: self._settings.limit]))
+        return keys, [self._id(key) for key in keys]
+
+    def _keys(self, task: Task, item_ids: Sequence[str]) -> Iterator[TrialKey]:
+        for item_id in item_ids:
+            for repeat in range(self._settings.repeats):
+                for spec in self._order(task.task_id, item_id, repeat):
+                    yield TrialKey(task, task.task_id, item_id, spec, spec.name, repeat)
+
+    def _order(self, task_id: str, item_id: str, repeat: int) -> list[StrategySpec]:
+        # A warm prompt cache favours whichever strategy comes second, so none always does.
+        specs = list(self._settings.strategies)
+        random.Random(f"{self._settings.seed}/{task_id}/{item_id}/{repeat}").shuffle(specs)
+        return specs
+
+    def _id(self, key: TrialKey) -> str:
+        suffix = f"-rep{key.repeat}" if self._settings.repeats > 1 else ""
+        return f"{key.item_id}-{key.strategy}{suffix}"
+
+    def _task(self, mark: pytest.Mark, module: Path) -> Task:
+        named = mark.args[0] if len(mark.args) == 1 else None
+        if named is not None and not isinstance(named, str):
+            task: Task = named
+            return task
+        options = dict(self._settings.tasks.get(named, {})) if named is not None else {}
+        configured = options.pop("data", None)
+        data = mark.kwargs.get("data", configured)
+        if named is None or not isinstance(data, str | Path):
+            raise ConfigError(f"{module}: the elo mark is incomplete: {MARK_HELP}")
+        path = _data_file(module.parent, str(data))
+        cached = self._tasks.get((named, str(path)))
+        if cached is None:
+            where = str(self._settings.path)
+            kind = mark.kwargs.get("kind", named)
+            defaults = {"seed": self._settings.seed}
+            if self._settings.max_tokens is not None:
+                defaults["max_tokens"] = self._settings.max_tokens
+            cached = load_task(named, kind, path, options, defaults, where)
+            self._tasks[named, str(path)] = cached
+            self.warnings.extend(f"{named}: {warning}" for warning in cached.warnings)
+        return cached
+
+    def _check_strategies(self) -> None:
+        if not self._checked:
+            for spec in self._settings.strategies:
+                check(spec.name, spec.kind, spec.parameters)
+            self._checked = True
+
+
+def _data_file(folder: Path, data: str) -> Path:
+    """The file of a mark's ``data``; a bare name such as ``gpqa_diamond`` is looked for beside the test."""
+    if not Path(data).suffix:
+        for candidate in (f"{data}.csv", f"{data}.jsonl", f"data/{data}.csv", f"data/{data}.jsonl"):
+            if (folder / candidate).is_file():
+                return (folder / candidate).resolve()
+    return (folder / data).resolve()

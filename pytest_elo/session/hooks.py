@@ -1,0 +1,228 @@
+"""The hook implementations of each role. No logic here: every hook delegates to its role."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_elo.errors import EloError
+from pytest_elo.session.controller import USAGE_PREFIX, Controller
+from pytest_elo.session.item import ItemState
+from pytest_elo.session.live import LiveLedger
+from pytest_elo.session.runner import Runner
+from pytest_elo.session.status import test_status
+from pytest_elo.session.trial import Posed, Trial, TrialKey
+
+__all__ = ["ControllerPlugin", "ReportPlugin", "RunnerPlugin", "XdistPlugin"]
+
+
+class RunnerPlugin:
+    """In every process that runs items."""
+
+    def __init__(self, config: pytest.Config, runner: Runner) -> None:
+        self._config = config
+        self.runner = runner
+
+    def parametrize(self, metafunc: pytest.Metafunc) -> None:
+        mark = metafunc.definition.get_closest_marker("elo")
+        name = metafunc.definition.nodeid
+        if mark is None:
+            raise pytest.Collector.CollectError(f"{USAGE_PREFIX}{name} has no elo mark, so it has no items")
+        try:
+            keys, ids = self.runner.collector.trials(mark, Path(metafunc.module.__file__), name)
+            self.runner.require_condition(keys)
+        except EloError as error:
+            raise pytest.Collector.CollectError(f"{USAGE_PREFIX}{error}") from None
+        metafunc.parametrize("elo_key", keys, ids=ids, indirect=True)
+
+    def run_trial(self, request: pytest.FixtureRequest, key: TrialKey) -> Iterator[Trial]:
+        state = ItemState.of(request.node)
+        if not self.runner.has_begun:
+            pytest.skip("pytest-elo: nothing is asked while pytest only sets fixtures up")
+        from pytest_elo.engine import StoppedError
+
+        try:
+            trial = self.runner.trial(key, state.begin(request.node, self.runner))
+        except StoppedError:
+            pytest.skip(f"{USAGE_PREFIX}{self.runner.stop_reason() or 'the run is stopping'}")
+        state.posed = trial
+        trial.fail_if_unfit()
+        trial.direct_calls = state.calls
+        with self.runner.charged(key, state.calls):
+            yield trial
+        state.require_outcome()
+
+    def pose(self, request: pytest.FixtureRequest, key: TrialKey) -> Iterator[Posed]:
+        state = ItemState.of(request.node)
+        if not self.runner.has_begun:
+            pytest.skip("pytest-elo: nothing is asked while pytest only sets fixtures up")
+        posed = state.posed = self.runner.posed(key, state.begin(request.node, self.runner))
+        posed.direct_calls = state.calls
+        with self.runner.charged(key, state.calls):
+            yield posed
+        state.require_outcome()
+
+    def client(self, request: pytest.FixtureRequest, *, asynchronous: bool = False) -> Iterator[Any]:
+        key = request.getfixturevalue("elo_key") if "elo_key" in request.fixturenames else None
+        gateway = self.runner.gateway
+        with self.runner.charged(key, ItemState.of(request.node).calls, request.node.nodeid):
+            yield gateway.async_client() if asynchronous else gateway.client()
+
+    def live_ledger(self) -> LiveLedger:
+        return LiveLedger(self.runner.journal)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        done = self.runner.take_done(items)
+        if done:
+            config.hook.pytest_deselected(items=done)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.runner.expect(session.items)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        reason = self.runner.stop_reason()
+        if reason is not None:
+            item.session.shouldstop = f"{USAGE_PREFIX}{reason}"
+            return True
+        self.runner.look_ahead(item.session, item, nextitem)
+        return None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, Any]:
+        state = ItemState.of(item)
+        state.write_properties(item, call.when)
+        report: Any = yield  # an attribute of a report travels from worker to controller with it
+        state.saw(report)
+        if call.excinfo is not None and isinstance(call.excinfo.value, EloError):
+            _one_line(report, call.excinfo.value, self._config)
+            if self.runner.must_abort(call.excinfo.value):
+                report.elo_abort = True
+                self.runner.request_stop(str(call.excinfo.value))
+                item.session.shouldstop = f"{USAGE_PREFIX}{call.excinfo.value}"
+        events = self.runner.take_events()
+        if events:
+            report.elo_events = events
+        return report
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        self.runner.close()
+        events = self.runner.take_events()
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output["elo_events"] = events
+            return
+        controller = session.config.pluginmanager.get_plugin("elo-controller")
+        if isinstance(controller, ControllerPlugin):
+            controller.controller.worker_ended(events)
+
+
+class ControllerPlugin:
+    """In the one process that owns the run directory."""
+
+    def __init__(self, controller: Controller, runner: Runner | None) -> None:
+        self.controller = controller
+        self._runner = runner
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        option = session.config.option
+        if option.collectonly or option.setuponly or option.setupplan:
+            return
+        try:
+            plan = self.controller.start()
+        except EloError as error:
+            raise pytest.UsageError(f"pytest-elo: {error}") from None
+        if self._runner is not None:
+            self._runner.begin(plan)
+
+    def pytest_report_header(self) -> list[str]:
+        return self.controller.header_lines()
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        if self._runner is not None:
+            self.controller.expect(item.nodeid for item in session.items)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.controller.collection_failed(str(report.longrepr))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.controller.saw(report)
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, Any] | None:
+        return test_status(report)
+
+    def pytest_keyboard_interrupt(self) -> None:
+        self.controller.request_stop("the run was interrupted")
+
+    @pytest.hookimpl(wrapper=True, trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        # Innermost: after the workers have ended, before the terminal reads the exit status.
+        yield
+        session.exitstatus = self.controller.finish(int(session.exitstatus))
+
+
+class XdistPlugin:
+    """In the controller of a distributed run; the hooks are xdist's."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._nodes: list[Any] = []
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        plan = self._controller.plan
+        node.workerinput["elo_plan"] = "" if plan is None else plan.dumps()
+        self._nodes.append(node)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
+        self._controller.expect(ids)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        events = getattr(node, "workeroutput", {}).get("elo_events")
+        if events is not None:
+            self._controller.worker_ended(events)
+        else:
+            self._controller.worker_lost()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
+        if config.option.dist != "load":
+            return None
+        from pytest_elo.session.scheduling import WindowScheduling
+
+        return WindowScheduling(config, log, self._controller.settings.concurrency)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        # Before xdist ends its workers, which it does after ten seconds whatever they are waiting for.
+        self._controller.await_drain(self._nodes)
+
+
+class ReportPlugin:
+    """Prints after everything else of the session: outermost, so that the table is the last thing seen."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        yield
+        terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+        if terminal is not None:
+            for line in self._controller.closing_lines():
+                terminal.write_line(line)
+
+
+def _one_line(report: pytest.TestReport, error: EloError, config: pytest.Config) -> None:
+    if not config.getoption("--elo-debug"):
+        report.longrepr = str(error)

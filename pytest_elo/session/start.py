@@ -1,0 +1,66 @@
+"""Which roles this process plays; decided once, when pytest is configured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_elo.errors import ConfigError
+
+__all__ = ["register"]
+
+
+def register(config: pytest.Config) -> None:
+    """Register the controller, the runner, both or neither; raises ``pytest.UsageError`` for bad settings."""
+    try:
+        if hasattr(config, "workerinput"):
+            _register_worker(config)
+        else:
+            _register_controller(config)
+    except ConfigError as error:
+        raise pytest.UsageError(f"pytest-elo: {error}") from None
+
+
+def _register_worker(config: pytest.Config) -> None:
+    worker_input = config.workerinput  # type: ignore[attr-defined]
+    text = worker_input.get("elo_plan")
+    if text is None:
+        return
+    from pytest_elo.session.hooks import RunnerPlugin
+    from pytest_elo.session.options import find_config, read_settings
+    from pytest_elo.session.plan import Plan
+    from pytest_elo.session.runner import Runner
+
+    plan = Plan.loads(text) if text else None
+    settings = read_settings(config, [Path(path) for path in plan.config_paths] if plan else find_config(config))
+    workers = worker_input["workercount"]
+    runner = Runner(settings, worker_input["workerid"], workers, may_stop_early=bool(config.option.maxfail))
+    if plan is not None:
+        runner.begin(plan)
+    config.pluginmanager.register(RunnerPlugin(config, runner), "elo-runner")
+
+
+def _register_controller(config: pytest.Config) -> None:
+    from pytest_elo.session.options import find_config, read_settings
+
+    paths = find_config(config)
+    if not paths or config.option.help or config.option.version or config.option.elo_doctor:
+        return
+    from pytest_elo.session.controller import Controller
+    from pytest_elo.session.hooks import ControllerPlugin, ReportPlugin, RunnerPlugin, XdistPlugin
+    from pytest_elo.session.runner import Runner
+
+    settings = read_settings(config, paths)
+    dist = getattr(config.option, "dist", "no")
+    if dist == "each":
+        raise ConfigError("--dist each would buy every item once per worker; use --dist load")
+    controller = Controller(config, settings)
+    runner = None
+    if dist == "no" or config.option.collectonly:
+        runner = Runner(settings, "main", 1, may_stop_early=bool(config.option.maxfail))
+        config.pluginmanager.register(RunnerPlugin(config, runner), "elo-runner")
+    else:
+        config.pluginmanager.register(XdistPlugin(controller), "elo-xdist")
+    config.pluginmanager.register(ControllerPlugin(controller, runner), "elo-controller")
+    config.pluginmanager.register(ReportPlugin(controller), "elo-report")

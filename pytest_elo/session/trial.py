@@ -1,0 +1,215 @@
+"""A trial: one item under one strategy in one repeat, from the collected parameter to its outcome."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_elo.config import StrategySpec
+from pytest_elo.records import MODEL_STATUSES, Answer, Grade, Message, Outcome, Problem, Task
+
+if TYPE_CHECKING:
+    from pytest_elo.gateway.context import CallRecord
+
+__all__ = ["Posed", "Recorder", "Trial", "TrialKey", "TrialResult"]
+
+
+OUTPUT_LIMIT = 20_000
+"""Characters of a failed reply that travel with its outcome."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialKey:
+    """What a pytest item stands for; the parameter of its test. Equal keys are the same trial."""
+
+    task: Task = dataclasses.field(compare=False, repr=False)
+    task_id: str
+    item_id: str
+    spec: StrategySpec = dataclasses.field(compare=False, repr=False)
+    strategy: str
+    repeat: int
+
+    @property
+    def place(self) -> tuple[str, str, str, int]:
+        """Where its outcome stands among all outcomes of a run."""
+        return (self.task_id, self.item_id, self.strategy, self.repeat)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorder:
+    """What an outcome says beyond its grade, and where it is journaled the moment it exists."""
+
+    model: str
+    condition: str
+    strict: bool
+    journal: Callable[[Outcome], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialResult:
+    """What running a strategy brought: an answer, or the status and reason why there is none."""
+
+    problem: Problem
+    call_ids: Sequence[str]
+    tokens: int = 0
+    """Of all attempts of the trial's calls, judges' left out."""
+    answer: Answer | None = None
+    grade: Grade | None = None
+    """Given already, by a model, where the task's answers need one to be graded."""
+    status: str = "correct"
+    reason: str | None = None
+    error: BaseException | None = None
+
+
+class Posed:
+    """Base of the ``trial`` and ``problem`` fixtures: the posed problem and a place for its outcome."""
+
+    def __init__(self, key: TrialKey, problem: Problem, recorder: Recorder) -> None:
+        self._key = key
+        self._recorder = recorder
+        self._problem = problem
+        self.outcome: Outcome | None = None
+        """Set once by ``score`` (or ``Trial.grade``)."""
+        self.direct_calls: Sequence[CallRecord] = ()
+        """What the test itself asks through ``client``."""
+
+    @property
+    def call_ids(self) -> Sequence[str]:
+        """The calls of a strategy; a test's own are not among them."""
+        return ()
+
+    @property
+    def tokens(self) -> int:
+        """What the item has cost so far in this test."""
+        return sum(row.total_tokens for call in self.direct_calls for row in call.attempts)
+
+    @property
+    def item_id(self) -> str:
+        return self._key.item_id
+
+    @property
+    def strategy(self) -> str:
+        return self._key.strategy
+
+    @property
+    def repeat(self) -> int:
+        return self._key.repeat
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The prompt as chat messages."""
+        return self._problem.messages
+
+    def score(self, value: float | bool, *, answer: str | None = None, detail: str | None = None) -> Outcome:
+        """Record the item's score in [0, 1]: 1 is correct, 0 wrong, anything between partial.
+
+        Raises ``ValueError`` for a score outside [0, 1] or a second score.
+        """
+        number = float(value)
+        if not 0 <= number <= 1:
+            raise ValueError(f"a score is a number from 0 to 1, not {value!r}")
+        status = "correct" if number == 1 else "wrong" if number == 0 else "partial"
+        return self._record(Grade(status=status, score=number, answer=answer, detail=detail))
+
+    def _output(self) -> str | None:
+        return None
+
+    def _evidence(self) -> dict[str, Any]:
+        """Fields of the outcome that come from what the model was asked and said."""
+        return {}
+
+    def _record(self, grade: Grade) -> Outcome:
+        if self.outcome is not None:
+            raise ValueError("this item has its outcome already; grade or score it once")
+        self.outcome = Outcome(
+            task_id=self._key.task_id,
+            item_id=self._key.item_id,
+            strategy=self._key.strategy,
+            model=self._recorder.model,
+            repeat=self._key.repeat,
+            status=grade.status,
+            score=grade.score,
+            answer=grade.answer,
+            expected=grade.expected,
+            scores=dict(grade.scores),
+            detail=grade.detail,
+            prompt_sha256=_sha256(json.dumps(list(self.messages), sort_keys=True, default=str)),
+            condition=self._recorder.condition,
+            output=self._output() if grade.status != "correct" else None,
+            **self._evidence(),
+        )
+        self._recorder.journal(self.outcome)
+        if self._recorder.strict and grade.status in MODEL_STATUSES and grade.status != "correct":
+            pytest.fail(
+                f"{grade.status}: answered {grade.answer!r}, score {grade.score:g} (--elo-strict)", pytrace=False
+            )
+        return self.outcome
+
+
+class Trial(Posed):
+    """A trial whose strategy has run: the reply it settled on, ready to be graded."""
+
+    def __init__(self, key: TrialKey, result: TrialResult, recorder: Recorder) -> None:
+        super().__init__(key, result.problem, recorder)
+        self._result = result
+
+    @property
+    def call_ids(self) -> Sequence[str]:
+        return self._result.call_ids
+
+    @property
+    def tokens(self) -> int:
+        return self._result.tokens + super().tokens
+
+    @property
+    def text(self) -> str:
+        """The reply the strategy settled on; empty when the model gave none."""
+        return self._result.answer.reply.text if self._result.answer else ""
+
+    def grade(self) -> Outcome:
+        """Grade the reply by the task's own rules and record the outcome."""
+        if self._result.answer is None:
+            return self._unanswered()
+        outcome = self._record(self._result.grade or self._problem.grade(self._result.answer.reply))
+        if outcome.status not in MODEL_STATUSES:
+            pytest.fail(f"{outcome.status}: {outcome.detail}", pytrace=False)
+        return outcome
+
+    def score(self, value: float | bool, *, answer: str | None = None, detail: str | None = None) -> Outcome:
+        if self._result.answer is None:
+            return self._unanswered()
+        return super().score(value, answer=answer, detail=detail)
+
+    def fail_if_unfit(self) -> None:
+        """Record and raise what was no doing of the model: an infrastructure or configuration error."""
+        if self._result.status not in MODEL_STATUSES:
+            self._unanswered()
+            if self._result.error is not None:
+                raise self._result.error
+
+    def _unanswered(self) -> Outcome:
+        return self._record(Grade(status=self._result.status, score=0.0, detail=self._result.reason))
+
+    def _output(self) -> str | None:
+        return self.text[:OUTPUT_LIMIT] if self._result.answer else None
+
+    def _evidence(self) -> dict[str, Any]:
+        evidence: dict[str, Any] = {"call_ids": tuple(self._result.call_ids)}
+        if self._result.answer is not None:
+            reply = self._result.answer.reply
+            evidence |= {
+                "finish_reason": reply.finish_reason,
+                "response_sha256": _sha256(reply.text),
+                "marks": tuple(self._result.answer.marks),
+            }
+        return evidence
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()

@@ -1,0 +1,231 @@
+"""A user's own tasks: one YAML file of prompts, each with one check of the answer.
+
+The file is a list of items, or a mapping with ``items`` and what all of them share::
+
+    system: Think briefly, then finish with a last line "ANSWER: ...".
+    max_tokens: 200
+    examples:
+      - prompt: A box holds 4 rows of 6 eggs. How many eggs are in it?
+        reply: |
+          4 * 6 = 24.
+          ANSWER: 24
+    items:
+      - id: apples
+        prompt: Ann has 3 bags of 12 apples and eats 5. How many are left?
+        numeric: 31
+      - id: reverse
+        prompt: Write the word "stressed" backwards.
+        exact: desserts
+
+Prompts are sent as written, after the examples as earlier turns of the chat. ``answers`` tells how an
+answer is found in a reply, ``checks`` how it is judged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from pytest_elo._text import did_you_mean, safe_id, shorten
+from pytest_elo.errors import ConfigError, DataError
+from pytest_elo.records import Grade, Message, Reply
+from pytest_elo.tasks.answers import ANSWERS_VERSION, Found, find_answer
+from pytest_elo.tasks.checks import CHECKS, Check
+from pytest_elo.tasks.function_check import CheckError
+from pytest_elo.tasks.parsing import PARSING_VERSION, unanswered
+from pytest_elo.tasks.yaml_file import Entry, read
+
+__all__ = ["OwnProblem", "OwnTask", "load"]
+
+FILE_KEYS: Final = ("system", "max_tokens", "examples", "items")
+ITEM_KEYS: Final = ("id", "prompt", "system", "max_tokens")
+EXAMPLE_KEYS: Final = ("prompt", "reply")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnProblem:
+    """One item as posed in one repeat (a ``Problem``)."""
+
+    task_id: str
+    item_id: str
+    repeat: int
+    messages: tuple[Message, ...]
+    max_tokens: int
+    check: Check
+
+    def answer_key(self, reply: Reply) -> Hashable | None:
+        """A number for ``numeric`` checks, else the normalised text; ``None`` without an answer."""
+        found = self._found(reply)
+        return None if found is None else self.check.key(found)
+
+    def grade(self, reply: Reply) -> Grade:
+        """The check's verdict. A check that fails by itself gives ``infra_error``, never an exception."""
+        found = self._found(reply)
+        key = None if found is None else self.check.key(found)
+        if found is None or key is None:
+            return Grade(status=unanswered(reply), score=0.0, expected=self.check.expected)
+        answer = shorten(found.text)
+        try:
+            score = self.check.score(found)
+        except CheckError as error:
+            return Grade(status="infra_error", score=0.0, answer=answer, detail=shorten(str(error), 300))
+        return Grade(status=_status(score, found, reply), score=score, answer=answer, expected=self.check.expected)
+
+    def _found(self, reply: Reply) -> Found | None:
+        found = find_answer(reply.text, whole=self.check.whole)
+        cut_short = reply.finish_reason == "length" and not self.check.whole
+        return None if found is not None and not found.stated and cut_short else found
+
+
+def _status(score: float, found: Found, reply: Reply) -> str:
+    if score >= 1:
+        return "correct"
+    if score > 0:
+        return "partial"
+    # A reply read whole always holds some text: cut or refused, it is no wrong answer.
+    why = "no_answer" if found.stated else unanswered(reply)
+    return "wrong" if why == "no_answer" else why
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Item:
+    item_id: str
+    messages: tuple[Message, ...]
+    max_tokens: int
+    check: Check
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnTask:
+    """The items of one YAML file (a ``Task``)."""
+
+    task_id: str
+    fingerprint: str
+    item_ids: Sequence[str] = field(repr=False)
+    warnings: Sequence[str] = ()
+    _path: Path = field(repr=False)
+    _items: Mapping[str, _Item] = field(repr=False)
+
+    def pose(self, item_id: str, repeat: int) -> OwnProblem:
+        """The item in one repeat (all repeats pose the same). Raises ``DataError`` for an unknown id."""
+        item = self._items.get(item_id)
+        if item is None:
+            raise DataError(f"{self._path}: no item {item_id!r}{did_you_mean(item_id, self.item_ids)}")
+        return OwnProblem(
+            task_id=self.task_id,
+            item_id=item_id,
+            repeat=repeat,
+            messages=item.messages,
+            max_tokens=item.max_tokens,
+            check=item.check,
+        )
+
+
+def load(path: str | Path, *, task_id: str = "own", max_tokens: int = 1024) -> OwnTask:
+    """The own tasks of a YAML file.
+
+    ``max_tokens`` caps one completion where neither the file nor the item says it.
+
+    Raises ``ConfigError`` for a cap below 1 and ``DataError`` (one line with file, line, item and key) for
+    a file that is missing, empty or not YAML, an item without id, prompt or exactly one check, an unknown
+    key, an id given twice, or a check that cannot be built.
+    """
+    if max_tokens < 1:
+        raise ConfigError(f"task {task_id!r}: max_tokens is {max_tokens}; use at least 1")
+    root = read(Path(path))
+    fields = root.known_fields(FILE_KEYS) if root.is_mapping else {}
+    listed = fields.get("items", root)
+    if not listed.is_list or not listed.entries():
+        raise listed.error("must be a list of items, or a mapping with 'items'; write at least one item")
+    examples = _examples(fields["examples"]) if "examples" in fields else ()
+    shared = _Shared(max_tokens=max_tokens, examples=examples).overridden_by(fields)
+    items = _items(listed.entries(), shared)
+    return OwnTask(
+        task_id=task_id,
+        fingerprint=_fingerprint(items),
+        item_ids=tuple(items),
+        _path=root.path,
+        _items=items,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What items take from the file unless they say otherwise."""
+
+    max_tokens: int
+    system: str = ""
+    examples: tuple[Message, ...] = ()
+
+    def overridden_by(self, fields: Mapping[str, Entry]) -> _Shared:
+        system, max_tokens = fields.get("system"), fields.get("max_tokens")
+        return replace(
+            self,
+            system=self.system if system is None else system.text(),
+            max_tokens=self.max_tokens if max_tokens is None else max_tokens.whole_number(at_least=1),
+        )
+
+    def messages(self, prompt: str) -> tuple[Message, ...]:
+        system: tuple[Message, ...] = ({"role": "system", "content": self.system},) if self.system else ()
+        return (*system, *self.examples, {"role": "user", "content": prompt})
+
+
+def _examples(entry: Entry) -> tuple[Message, ...]:
+    return tuple(message for example in entry.entries() for message in _example(example))
+
+
+def _example(entry: Entry) -> tuple[Message, Message]:
+    fields = entry.known_fields(EXAMPLE_KEYS)
+    for key in EXAMPLE_KEYS:
+        if key not in fields:
+            raise entry.error(f"has no {key!r}; an example is a prompt and a reply")
+    user, assistant = fields["prompt"].text(), fields["reply"].text()
+    return {"role": "user", "content": user}, {"role": "assistant", "content": assistant}
+
+
+def _items(entries: Sequence[Entry], shared: _Shared) -> dict[str, _Item]:
+    items: dict[str, _Item] = {}
+    line_of: dict[str, int] = {}
+    for number, entry in enumerate(entries, start=1):
+        item = _item(entry, number, shared)
+        if item.item_id in items:
+            first = line_of[item.item_id]
+            clash = f"id {item.item_id!r} stands on line {first} already; give every item its own"
+            raise entry.owned_by(f"item {number}").error(clash)
+        items[item.item_id] = item
+        line_of[item.item_id] = entry.line
+    return items
+
+
+def _item(entry: Entry, number: int, shared: _Shared) -> _Item:
+    entry = entry.owned_by(f"item {number}")
+    written = entry.fields()
+    if "id" in written:
+        entry = entry.owned_by(f"item {written['id'].text()!r}")
+    fields = entry.known_fields((*ITEM_KEYS, *CHECKS))
+    for key in ("id", "prompt"):
+        if key not in fields:
+            raise entry.error(f"has no {key!r}; every item needs an id, a prompt and one check")
+    kinds = [key for key in fields if key in CHECKS]
+    if len(kinds) != 1:
+        found = "no check" if not kinds else f"{len(kinds)} checks ({', '.join(kinds)})"
+        raise entry.error(f"has {found}; write exactly one of {', '.join(CHECKS)}")
+    shared = shared.overridden_by(fields)
+    return _Item(
+        item_id=safe_id(fields["id"].text()),
+        messages=shared.messages(fields["prompt"].text()),
+        max_tokens=shared.max_tokens,
+        check=CHECKS[kinds[0]](fields[kinds[0]]),
+    )
+
+
+def _fingerprint(items: Mapping[str, _Item]) -> str:
+    rules = [
+        [item.item_id, item.messages, item.max_tokens, type(item.check).__name__, item.check.rule]
+        for item in items.values()
+    ]
+    return hashlib.sha256(json.dumps([ANSWERS_VERSION, PARSING_VERSION, rules]).encode()).hexdigest()

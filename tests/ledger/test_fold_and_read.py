@@ -1,0 +1,87 @@
+"""Journals fold into the same rows in any order; a ledger that cannot be read is named by file and line."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_elo.errors import DataError
+from pytest_elo.ledger.fold import Ledger
+from pytest_elo.ledger.journal import Journal
+from pytest_elo.ledger.read import read_attempts
+from pytest_elo.records import Attempt, Outcome
+
+
+def attempt(call: int, number: int = 0, **fields: object) -> Attempt:
+    values = {"ts": "2026", "task_id": "t", "item_id": f"i{call}", "strategy": "s", "model": "m", "call_id": f"c{call}"}
+    return Attempt(attempt=number, **(values | fields))  # type: ignore[arg-type]
+
+
+@given(
+    calls=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.booleans()), max_size=20),
+    seed=st.integers(0, 1000),
+)
+def test_any_order_and_any_repetition_fold_to_the_same_rows(calls, seed):
+    journal = Journal(None, "run")
+    for call, number, closes in calls:
+        journal.open(attempt(call, number, total_tokens_high=9))
+        if closes:
+            journal.close(attempt(call, number, status="ok", total_tokens=3))
+            journal.settle({f"c{call}": True})
+    lines = journal.take().splitlines(keepends=True)
+    shuffled = lines + lines[::2]
+    random.Random(seed).shuffle(shuffled)
+    first, second = Ledger(), Ledger()
+    first.add_lines("".join(lines))
+    second.add_lines("".join(shuffled))
+    assert first.attempts() == second.attempts()
+    assert len({(row.call_id, row.attempt) for row in first.attempts()}) == len(first.attempts())
+
+
+def test_a_torn_line_is_counted_and_the_rest_is_kept(tmp_path):
+    journal = Journal(tmp_path / "shard.jsonl", "run")
+    journal.close(attempt(1, status="ok"))
+    journal.outcome(Outcome(task_id="t", item_id="i1", strategy="s", model="m", status="correct", score=1.0))
+    journal.shut()
+    text = (tmp_path / "shard.jsonl").read_text() + '{"close": {"ts": "20'
+    ledger = Ledger()
+    ledger.add_lines(text)
+    assert len(ledger.attempts()) == 1
+    assert len(ledger.outcomes()) == 1
+    assert ledger.torn_lines == 1
+
+
+def write(tmp_path, *rows: object, tail: str = "") -> object:
+    path = tmp_path / "runs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + tail)
+    return path
+
+
+GOOD = {"task_id": "t", "strategy": "baseline", "total_tokens": 3}
+
+
+@pytest.mark.parametrize("missing", ["task_id", "strategy", "total_tokens"])
+def test_a_row_without_what_the_denominator_needs_is_named(tmp_path, missing):
+    bad = {key: value for key, value in GOOD.items() if key != missing}
+    path = write(tmp_path, GOOD, bad)
+    with pytest.raises(DataError, match=rf"runs\.jsonl, line 2: no {missing}"):
+        list(read_attempts(path, warn=pytest.fail))
+
+
+@pytest.mark.parametrize("tokens", ["3", -1, 2.5, True])
+def test_tokens_that_are_no_count_are_refused(tmp_path, tokens):
+    with pytest.raises(DataError, match="line 1: total_tokens"):
+        list(read_attempts(write(tmp_path, GOOD | {"total_tokens": tokens}), warn=pytest.fail))
+
+
+def test_only_a_torn_last_line_is_forgiven(tmp_path):
+    warnings: list[str] = []
+    path = write(tmp_path, GOOD, tail='{"task_id": "t", "stra')
+    assert len(list(read_attempts(path, warnings.append))) == 1
+    assert "line 2: the last line is torn" in warnings[0]
+    with pytest.raises(DataError, match="line 1: not JSON"):
+        list(read_attempts(write(tmp_path, tail="nonsense\n"), warn=pytest.fail))

@@ -1,0 +1,47 @@
+"""Types and style are part of the tests, and so is what importing the plugin costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def run(*command: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *command], cwd=cwd, capture_output=True, text=True, check=False)
+
+
+def test_types_are_strict():
+    process = run("-m", "mypy")
+    assert process.returncode == 0, process.stdout
+
+
+def test_style():
+    process = run("-m", "ruff", "check", ".")
+    assert process.returncode == 0, process.stdout
+
+
+def test_format():
+    process = run("-m", "ruff", "format", "--check", ".")
+    assert process.returncode == 0, process.stdout
+
+
+def test_an_unrelated_project_pays_for_nothing(tmp_path):
+    (tmp_path / "test_it.py").write_text("def test_it(): pass\n")
+    (tmp_path / "conftest.py").write_text(
+        "import sys\n"
+        "def pytest_sessionfinish():\n"
+        "    heavy = {'openai', 'httpx', 'httpx2', 'numpy', 'yaml', 'asyncio', 'tabulate'} & sys.modules.keys()\n"
+        "    ours = {name for name in sys.modules if name.startswith('pytest_elo')}\n"
+        "    print('LOADED', sorted(heavy), len(ours))\n"
+    )
+    process = run("-m", "pytest", "-q", "-s", "-p", "no:anyio", "-p", "no:xdist", cwd=tmp_path)
+    assert "LOADED []" in process.stdout, process.stdout
+    assert "pytest_elo.session.hooks" not in process.stdout
+
+
+def test_modules_hold_one_idea_each():
+    sizes = {path: len(path.read_text().splitlines()) for path in (ROOT / "pytest_elo").rglob("*.py")}
+    assert {str(path): size for path, size in sizes.items() if size > 400} == {}
