@@ -1,6 +1,6 @@
 """SWE-bench: real repositories, real patches, the official verdict, with or without containers.
 
-``swebench_task`` builds the task from settings; ``load_instances``, the graders and the runners work on their
+``load`` builds the task from settings; ``load_instances``, the graders and the runners work on their
 own. Nothing here needs the ``swebench`` package.
 """
 
@@ -12,7 +12,7 @@ from pytest_elo.tasks.swebench.predictions import Prediction, read_predictions, 
 from pytest_elo.tasks.swebench.problem import CheckResult, SweBenchProblem, failure_text
 from pytest_elo.tasks.swebench.rows import load_instances
 from pytest_elo.tasks.swebench.runner import Evaluation, Preflight, Runner, RunnerError
-from pytest_elo.tasks.swebench.task import SweBenchTask, default_cache, swebench_task
+from pytest_elo.tasks.swebench.task import SweBenchTask, default_cache, load
 
 __all__ = [
     "GRADER_VERSION",
@@ -29,8 +29,8 @@ __all__ = [
     "default_cache",
     "failure_text",
     "grade_log",
+    "load",
     "load_instances",
     "read_predictions",
-    "swebench_task",
     "write_predictions",
 ]

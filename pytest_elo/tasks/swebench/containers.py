@@ -51,9 +51,7 @@ def find_engine(wish: str = "auto") -> str:
         done = subprocess.run([path, "version"], capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return path
-        said.append(
-            f"{name} does not answer ({(done.stderr.strip().splitlines() or ['no reason given'])[-1]})"
-        )
+        said.append(f"{name} does not answer ({(done.stderr.strip().splitlines() or ['no reason given'])[-1]})")
     raise ConfigError(f"swebench: {'; '.join(said)}; start one, or use the local runner on Linux")
 
 
@@ -87,8 +85,7 @@ class ContainerRunner:
 
     def preflight(self, instance: Instance) -> Preflight:
         without, gold = (
-            self._cached(instance, patch, hidden=True)
-            for patch in ("", prepare(instance.patch, generated=False).text)
+            self._cached(instance, patch, hidden=True) for patch in ("", prepare(instance.patch, generated=False).text)
         )
         return judge_preflight(instance, without, gold)
 
@@ -131,9 +128,7 @@ class ContainerRunner:
 
     def _cached(self, instance: Instance, patch: str, *, hidden: bool) -> Evaluation:
         parts = [instance.fingerprint, self._setting(instance), patch, hidden, self.limits.shell()]
-        return cached_evaluation(
-            self.cache / "verdicts", parts, lambda: self._run(instance, patch, hidden=hidden)
-        )
+        return cached_evaluation(self.cache / "verdicts", parts, lambda: self._run(instance, patch, hidden=hidden))
 
     def _run(self, instance: Instance, patch: str, *, hidden: bool) -> Evaluation:
         plan = Plan(
@@ -165,9 +160,7 @@ class ContainerRunner:
     def _contained(self, argv: Sequence[str], container: str, plan: Plan) -> Finished:
         """Run, and kill the container whatever happens: ending the client does not end it."""
         try:
-            return run_limited(
-                argv, stdin=plan.archive(), wall_s=self.limits.wall_s, output_mb=self.limits.output_mb
-            )
+            return run_limited(argv, stdin=plan.archive(), wall_s=self.limits.wall_s, output_mb=self.limits.output_mb)
         finally:
             self._kill(container)
 

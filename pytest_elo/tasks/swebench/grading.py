@@ -102,9 +102,7 @@ def grade_log(instance: Instance, log: str, exit_code: int | None, marks: Sequen
         return unrun(instance, "invalid_log", "the test command reported no test", marks)
     failed = any(status in ("FAILED", "ERROR") for status in statuses.values())
     if exit_code not in (None, 0) and not failed:
-        return unrun(
-            instance, "invalid_log", f"exit code {exit_code} without a failed test in the log", marks
-        )
+        return unrun(instance, "invalid_log", f"exit code {exit_code} without a failed test in the log", marks)
     split_f2p = _split(instance.fail_to_pass, statuses, accept=("PASSED", "XFAIL"))
     split_p2p = _split(instance.pass_to_pass, statuses, accept=("PASSED", "XFAIL", "SKIPPED"))
     reason: Reason = "unresolved" if split_f2p.failure or split_p2p.failure else "resolved"
@@ -112,9 +110,7 @@ def grade_log(instance: Instance, log: str, exit_code: int | None, marks: Sequen
     if reason == "resolved":
         graded = [*instance.fail_to_pass, *instance.pass_to_pass]
         passed = {key for name in graded if (key := _find(name, statuses)) and statuses[key] == "PASSED"}
-        problem = contradiction(
-            FAMILIES[instance.parser], PARSERS[instance.parser], output, exit_code, passed
-        )
+        problem = contradiction(FAMILIES[instance.parser], PARSERS[instance.parser], output, exit_code, passed)
         if problem:
             reason, detail = "tampered", problem
     return Verdict(

@@ -86,15 +86,11 @@ def instance_from_row(row: Mapping[str, Any], where: str) -> Instance:
         raise DataError(f"{where}: column 'repo' must be owner/name, not {repo!r}")
     base_commit = _text(row, "base_commit", where)
     if not _SHA1.match(base_commit):
-        raise DataError(
-            f"{where}: column 'base_commit' must be a full 40-digit commit id, not {base_commit!r}"
-        )
+        raise DataError(f"{where}: column 'base_commit' must be a full 40-digit commit id, not {base_commit!r}")
     test_patch = _text(row, "test_patch", where)
     fail_to_pass = _tests(row, "FAIL_TO_PASS", where)
     if not fail_to_pass:
-        raise DataError(
-            f"{where}: column 'FAIL_TO_PASS' is empty, so every patch would count as resolved; remove it"
-        )
+        raise DataError(f"{where}: column 'FAIL_TO_PASS' is empty, so every patch would count as resolved; remove it")
     return Instance(
         instance_id=instance_id,
         repo=repo,
@@ -116,9 +112,7 @@ def _text(row: Mapping[str, Any], column: str, where: str) -> str:
     value = row.get(column)
     if not isinstance(value, str) or is_empty(value):
         state = "missing" if column not in row else "empty" if not value else "not a text"
-        raise DataError(
-            f"{where}: column {column!r} is {state}; take the row from a SWE-bench 4.x or 5.x dataset"
-        )
+        raise DataError(f"{where}: column {column!r} is {state}; take the row from a SWE-bench 4.x or 5.x dataset")
     return value
 
 
@@ -131,9 +125,7 @@ def _tests(row: Mapping[str, Any], column: str, where: str) -> tuple[str, ...]:
         try:
             value = json.loads(value)
         except ValueError as error:
-            raise DataError(
-                f"{where}: column {column!r} is neither a list nor the JSON of one ({error})"
-            ) from None
+            raise DataError(f"{where}: column {column!r} is neither a list nor the JSON of one ({error})") from None
     if hasattr(value, "tolist"):  # parquet readers give arrays
         value = value.tolist()
     if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
@@ -143,9 +135,7 @@ def _tests(row: Mapping[str, Any], column: str, where: str) -> tuple[str, ...]:
 
 def _parser(row: Mapping[str, Any], repo: str, where: str) -> str:
     if row.get("eval_type") not in (None, "", "pass_and_fail"):
-        raise DataError(
-            f"{where}: column 'eval_type' is {row['eval_type']!r}; only 'pass_and_fail' can be graded here"
-        )
+        raise DataError(f"{where}: column 'eval_type' is {row['eval_type']!r}; only 'pass_and_fail' can be graded here")
     name = row.get("log_parser") or parser_of_repository(repo)
     if name is None:
         raise DataError(
@@ -153,9 +143,7 @@ def _parser(row: Mapping[str, Any], repo: str, where: str) -> str:
             f"repositories; add one of {', '.join(sorted(PARSERS))}"
         )
     if name not in PARSERS:
-        raise DataError(
-            f"{where}: column 'log_parser' names {name!r}, which is not supported (Python parsers only)"
-        )
+        raise DataError(f"{where}: column 'log_parser' names {name!r}, which is not supported (Python parsers only)")
     return str(name)
 
 
@@ -178,14 +166,9 @@ def _present_files(test_patch: str) -> list[str]:
 def _command_of_script(script: str, where: str) -> str:
     """The lines between the official markers, preceded by the script's own ``export`` lines."""
     lines = script.splitlines()
-    marks = [
-        [i for i, line in enumerate(lines) if line.startswith(":") and mark in line]
-        for mark in (_START, _END)
-    ]
+    marks = [[i for i, line in enumerate(lines) if line.startswith(":") and mark in line] for mark in (_START, _END)]
     if len(marks[0]) != 1 or len(marks[1]) != 1 or marks[0] > marks[1]:
-        raise DataError(
-            f"{where}: column 'eval_script' must hold one start and one end marker of the test output"
-        )
+        raise DataError(f"{where}: column 'eval_script' must hold one start and one end marker of the test output")
     start, end = marks[0][0], marks[1][0]
     exports = [line for line in lines[:start] if re.match(r"export [A-Z_]+=\S+$", line)]
     command = "\n".join(exports + lines[start + 1 : end]).strip()

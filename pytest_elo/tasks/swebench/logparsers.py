@@ -121,9 +121,7 @@ def parse_sympy(log: str) -> StatusMap:
 
 
 _DJANGO_INTERRUPTED = (
-    re.compile(
-        r"^(.*?)\s\.\.\.\sTesting\ against\ Django\ installed\ in\ (?s:.*?)\ silenced\)\.\nok$", re.MULTILINE
-    ),
+    re.compile(r"^(.*?)\s\.\.\.\sTesting\ against\ Django\ installed\ in\ (?s:.*?)\ silenced\)\.\nok$", re.MULTILINE),
     re.compile(r"^(.*?)\s\.\.\.\sInternal\ Server\ Error:\ \/.*\/\nok$", re.MULTILINE),
     re.compile(r"^(.*?)\s\.\.\.\sSystem check identified no issues \(0 silenced\)\nok$", re.MULTILINE),
 )

@@ -113,9 +113,7 @@ def run_report(reasons: Mapping[str, Reason | None], unfaithful: Mapping[str, st
         **{f"{name}_ids": found for name, found in lists.items()},
         "infra_failure_ids": ids(None),
         "ambiguous_failure_ids": [],
-        "failure_reasons": {
-            key: reason for key, reason in sorted(reasons.items()) if reason not in (None, "resolved")
-        },
+        "failure_reasons": {key: reason for key, reason in sorted(reasons.items()) if reason not in (None, "resolved")},
         "unfaithful": dict(sorted(unfaithful.items())),
         "faithful": f"{len(reasons)} of {len(reasons) + len(unfaithful)}",
         "schema_version": 2,

@@ -33,9 +33,7 @@ PROTECTED_NAMES = (
 CONFIGURATION_NAMES = ("setup.cfg", "pyproject.toml")
 """Shared files: kept from the patch unless what they say about pytest changes."""
 
-_FENCE = re.compile(
-    r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*\n(.*?)^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE
-)
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)[^\n]*\n(.*?)^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE)
 _TAG = re.compile(r"<(patch|diff)>\s*?\n(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _DIFF_START = re.compile(r"^(?:diff --git |--- (?!-)\S.*\n\+\+\+ )", re.MULTILINE)
 _HUNK_TEXT = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)$", re.DOTALL)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from pathlib import Path
 
-from pytest_elo.errors import DataError
+from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.records import Ask, Grade, Message, Reply, Role
 from pytest_elo.tasks.swebench.diffs import is_empty
 from pytest_elo.tasks.swebench.generate.agent import LIMIT, from_agent
@@ -16,14 +16,11 @@ from pytest_elo.tasks.swebench.generate.calls import from_map, from_single_promp
 from pytest_elo.tasks.swebench.generate.draft import Draft, GeneratorName, GeneratorSettings, Material
 from pytest_elo.tasks.swebench.generate.edits import proposal
 from pytest_elo.tasks.swebench.generate.prompts import feedback_prompt
-from pytest_elo.tasks.swebench.generate.ranking import rank
-from pytest_elo.tasks.swebench.generate.sources import Sources, is_source
 from pytest_elo.tasks.swebench.instance import Instance
-from pytest_elo.tasks.swebench.local.mirrors import Mirrors
 from pytest_elo.tasks.swebench.logparsers import PARSERS
 from pytest_elo.tasks.swebench.outputs import write_evaluation
 from pytest_elo.tasks.swebench.patches import patch_key
-from pytest_elo.tasks.swebench.predictions import Prediction
+from pytest_elo.tasks.swebench.predictions import Prediction, read_predictions
 from pytest_elo.tasks.swebench.runner import Evaluation, Runner, RunnerError
 
 __all__ = ["CheckResult", "SweBenchProblem", "failure_text"]
@@ -53,17 +50,19 @@ class SweBenchProblem:
         repeat: int,
         *,
         task_id: str,
-        runner: Runner,
-        mirrors: Mirrors,
+        runner: Callable[[], Runner],
+        material: Callable[[Instance], Material],
         settings: GeneratorSettings,
+        known_ids: Collection[str] | None = None,
         artefacts: Path | None = None,
     ) -> None:
         self.instance = instance
         self.repeat = repeat
         self.task_id = task_id
         self._runner = runner
-        self._mirrors = mirrors
+        self._material = material
         self._settings = settings
+        self._known_ids = known_ids
         self._artefacts = artefacts
 
     @property
@@ -75,26 +74,14 @@ class SweBenchProblem:
         return self._settings.max_tokens
 
     @property
+    def material(self) -> Material:
+        """What may be shown to a model."""
+        return self._material(self.instance)
+
+    @property
     def messages(self) -> Sequence[Message]:
         """The one-shot prompt, for strategies that know nothing of ``generate``."""
         return single_messages(self.material, self._settings)
-
-    @cached_property
-    def sources(self) -> Sources:
-        git_dir = self._mirrors.holding(self.instance.repo, self.instance.base_commit)
-        return Sources(git_dir, self.instance.base_commit)
-
-    @cached_property
-    def material(self) -> Material:
-        """Issue and ranked files; seconds for a large repository, once."""
-        sources = self.sources
-        issue = self.instance.problem_statement
-        if self._settings.include_hints and self.instance.hints:
-            issue += f"\n\nFrom the discussion of the issue:\n{self.instance.hints}"
-        paths = [path for path in sources.paths if is_source(path)]
-        sources.load(paths)
-        texts = {path: text for path in paths if (text := sources.read(path)) is not None}
-        return Material(issue=issue, ranked=rank(issue, texts), read=sources.read)
 
     async def generate(
         self,
@@ -122,7 +109,7 @@ class SweBenchProblem:
             start = self.patch_of(previous.reply) or "" if previous else ""
             return await from_agent(
                 material.issue,
-                lambda command_s: self._runner.session(self.instance, start, command_s),
+                lambda command_s: self._runner().session(self.instance, start, command_s),
                 ask,
                 settings,
                 sample=sample,
@@ -136,15 +123,15 @@ class SweBenchProblem:
         make = from_map if name == "map" else from_single_prompt
         return await make(material, ask, settings, sample=sample, role=role, temperature=temperature)
 
-    def predicted(self, predictions: dict[str, Prediction]) -> Draft:
-        """The draft that another agent's file holds; no call, and its tokens are unknown.
+    def predicted(self, path: str | Path) -> Draft:
+        """The draft that another agent's predictions file holds; no call, and its tokens are unknown.
 
         Raises:
-            DataError: there is none for this instance.
+            DataError: the file cannot be used (naming the line), or holds none for this instance.
         """
-        prediction = predictions.get(self.item_id)
+        prediction = _predictions(Path(path), tuple(self._known_ids or ())).get(self.item_id)
         if prediction is None:
-            raise DataError(f"no prediction for {self.item_id}; remove the instance or add its prediction")
+            raise DataError(f"{path}: no prediction for {self.item_id}; remove the instance or add its prediction")
         reply = Reply(
             call_id=f"prediction:{self.item_id}",
             text=prediction.patch,
@@ -157,7 +144,7 @@ class SweBenchProblem:
         """The diff a reply proposes; ``None`` when it proposes none."""
         if reply.finish_reason == PREDICTION:
             return reply.text or None
-        return proposal(reply.text, self.sources.read).diff
+        return proposal(reply.text, self.material.read).diff
 
     def answer_key(self, reply: Reply) -> Hashable | None:
         """Equal for replies whose diffs change the same lines."""
@@ -167,7 +154,7 @@ class SweBenchProblem:
     def evaluation(self, reply: Reply) -> Evaluation:
         """Run and grade a reply. Raises ``RunnerError`` when the harness fails."""
         generated = reply.finish_reason != PREDICTION
-        return self._runner.evaluate(self.instance, self.patch_of(reply), generated=generated)
+        return self._runner().evaluate(self.instance, self.patch_of(reply), generated=generated)
 
     def grade(self, reply: Reply) -> Grade:
         try:
@@ -198,9 +185,11 @@ class SweBenchProblem:
         Nothing is to be asked of a model before: the gold patch has to resolve the instance first.
         """
         try:
-            result = self._runner.preflight(self.instance)
+            result = self._runner().preflight(self.instance)
         except RunnerError as error:
             return Grade(status="infra_error", score=0.0, detail=str(error))
+        except ConfigError as error:  # no sandbox, no interpreter, no repository: nothing a model did
+            return Grade(status="unfaithful", score=0.0, detail=str(error))
         return None if result.faithful else Grade(status="unfaithful", score=0.0, detail=result.reason)
 
     def check(self, reply: Reply) -> CheckResult:
@@ -216,19 +205,22 @@ class SweBenchProblem:
         if is_empty(diff):
             return CheckResult(False, "The answer holds no change that could be applied.")
         parse = PARSERS[self.instance.parser]
-        evaluation = self._runner.check(self.instance, diff or "")
+        evaluation = self._runner().check(self.instance, diff or "")
         if evaluation.verdict.reason == "patch_failed":
             return CheckResult(False, f"The patch does not apply: {evaluation.verdict.detail}")
-        before = parse(self._runner.check(self.instance, "").output)
+        before = parse(self._runner().check(self.instance, "").output)
         after = parse(evaluation.output)
         passing = sorted(name for name, status in before.items() if status == "PASSED")
         broken = [name for name in passing if after.get(name) != "PASSED"]
         if not broken:
             return CheckResult(True, f"All {len(passing)} existing tests still pass.")
         tail = "\n".join(evaluation.output.strip().splitlines()[-60:])
-        return CheckResult(
-            False, f"{len(broken)} existing tests no longer pass: {', '.join(broken[:5])}\n\n{tail}"
-        )
+        return CheckResult(False, f"{len(broken)} existing tests no longer pass: {', '.join(broken[:5])}\n\n{tail}")
+
+
+@lru_cache(maxsize=8)
+def _predictions(path: Path, known: tuple[str, ...]) -> dict[str, Prediction]:
+    return read_predictions(path, known or None)
 
 
 def failure_text(evaluation: Evaluation, artefact: Path | None = None) -> str:

@@ -48,22 +48,16 @@ class ReportRunner:
             why = entry.get("infra_failure_reason") or "the run gave no verdict"
             raise RunnerError(f"{instance.instance_id}: {why}, says {self._path}")
         verdict = _verdict(instance, entry)
-        return Evaluation(
-            verdict=verdict, patch=patch or "", setting=f"import {self._path.name}", cached=True
-        )
+        return Evaluation(verdict=verdict, patch=patch or "", setting=f"import {self._path.name}", cached=True)
 
     def preflight(self, instance: Instance) -> Preflight:
         return Preflight(instance_id=instance.instance_id, faithful=True)
 
-    def session(
-        self, instance: Instance, patch: str, command_s: float
-    ) -> AbstractContextManager[ShellSession]:
+    def session(self, instance: Instance, patch: str, command_s: float) -> AbstractContextManager[ShellSession]:
         raise RunnerError(f"{instance.instance_id}: an imported report has no shell; use another runner")
 
     def check(self, instance: Instance, patch: str) -> Evaluation:
-        raise RunnerError(
-            f"{instance.instance_id}: an imported report cannot run visible tests; use another runner"
-        )
+        raise RunnerError(f"{instance.instance_id}: an imported report cannot run visible tests; use another runner")
 
     def _read(self, path: Path) -> None:
         try:
@@ -103,9 +97,7 @@ def _verdict(instance: Instance, entry: Mapping[str, Any]) -> Verdict:
         return unrun(instance, "invalid_log", "the official run could not read a test result")
     status = entry.get("tests_status") or {}
     splits = [
-        TestSplit(
-            tuple(status.get(name, {}).get("success", ())), tuple(status.get(name, {}).get("failure", ()))
-        )
+        TestSplit(tuple(status.get(name, {}).get("success", ())), tuple(status.get(name, {}).get("failure", ())))
         for name in ("FAIL_TO_PASS", "PASS_TO_PASS")
     ]
     reason: Reason = "resolved" if entry["resolved"] else "unresolved"

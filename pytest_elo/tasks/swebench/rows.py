@@ -15,9 +15,7 @@ __all__ = ["load_instances"]
 Row = tuple[str, Mapping[str, Any]]
 
 
-def load_instances(
-    source: str | Path, *, split: str = "test", only: Sequence[str] = ()
-) -> tuple[Instance, ...]:
+def load_instances(source: str | Path, *, split: str = "test", only: Sequence[str] = ()) -> tuple[Instance, ...]:
     """Read all instances of a source, or those named in ``only``, in the source's order.
 
     Args:
@@ -36,9 +34,7 @@ def load_instances(
             continue
         instance = instance_from_row(row, where)
         if instance.instance_id in instances:
-            raise DataError(
-                f"{where}: instance {instance.instance_id!r} is there twice; keep one of the rows"
-            )
+            raise DataError(f"{where}: instance {instance.instance_id!r} is there twice; keep one of the rows")
         instances[instance.instance_id] = instance
     if missing := sorted(wanted - set(instances)):
         raise ConfigError(f"{source}: no instance {', '.join(missing)}; check the ids or the dataset")
@@ -58,9 +54,7 @@ def _rows(source: str | Path, split: str) -> Iterator[Row]:
     elif str(source).count("/") == 1:
         yield from _hub_rows(str(source), split)
     else:
-        raise ConfigError(
-            f"{source}: not a .json, .jsonl or .parquet file, a folder of them, or owner/name on the hub"
-        )
+        raise ConfigError(f"{source}: not a .json, .jsonl or .parquet file, a folder of them, or owner/name on the hub")
 
 
 def _file_rows(path: Path) -> Iterator[Row]:
@@ -83,9 +77,7 @@ def _json_rows(value: Any, path: Path) -> Iterator[Row]:
     if isinstance(value, dict) and "instance_id" in value:
         yield str(path), value
         return
-    rows: Iterable[Any] = (
-        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    )
+    rows: Iterable[Any] = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             raise DataError(f"{path}: row {number} is not an object; expected a list of SWE-bench rows")

@@ -132,9 +132,7 @@ class Runner(Protocol):
 
     def preflight(self, instance: Instance) -> Preflight: ...
 
-    def session(
-        self, instance: Instance, patch: str, command_s: float
-    ) -> AbstractContextManager[ShellSession]:
+    def session(self, instance: Instance, patch: str, command_s: float) -> AbstractContextManager[ShellSession]:
         """A shell in the prepared tree, with a patch already in it; no hidden test is there."""
         ...
 
@@ -159,9 +157,7 @@ def judge_preflight(instance: Instance, without: Evaluation, gold: Evaluation) -
     )
 
 
-def not_worth_running(
-    instance: Instance, patch: str | None, prepared: Prepared, refused: str
-) -> Verdict | None:
+def not_worth_running(instance: Instance, patch: str | None, prepared: Prepared, refused: str) -> Verdict | None:
     """The verdict on a patch that is empty or refused (with why); ``None`` when it is to be run."""
     if is_empty(patch):
         return unrun(instance, "empty_patch", "the patch is empty")
@@ -188,9 +184,7 @@ def read_run(instance: Instance, finished: Finished, stages: Stages, marks: Sequ
             return unrun(instance, "invalid_log", "the patched project does not install", all_marks)
         where = f"stage {stages.failed}" if stages.failed else f"before the tests ({finished.ended})"
         tail = " | ".join(stages.setup.strip().splitlines()[-3:])
-        raise RunnerError(
-            f"{instance.instance_id}: the harness failed in {where}: {tail or finished.text[-300:]}"
-        )
+        raise RunnerError(f"{instance.instance_id}: the harness failed in {where}: {tail or finished.text[-300:]}")
     if finished.ended != "exit":
         reason: Reason = "timeout" if finished.ended == "timeout" else "output_limit"
         words = {"timeout": f"no end after {finished.wall_s:.0f} s", "output_limit": "too much output"}

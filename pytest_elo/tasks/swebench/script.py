@@ -19,9 +19,7 @@ from pytest_elo.tasks.swebench.sandbox.cell import Limits
 
 __all__ = ["BOOTSTRAP", "Plan", "Stages", "new_word", "read_stages"]
 
-BOOTSTRAP = (
-    'c="${ELO_ROOT-}/tmp/.elo"; mkdir -p "$c" && tar -C "$c" -xf - && exec bash "$c/run.sh" </dev/null'
-)
+BOOTSTRAP = 'c="${ELO_ROOT-}/tmp/.elo"; mkdir -p "$c" && tar -C "$c" -xf - && exec bash "$c/run.sh" </dev/null'
 """Shell text that unpacks a plan from stdin and runs it; in a sandbox nothing is written on the host.
 
 ``ELO_ROOT`` is set only where there is no sandbox, so that runs do not share ``/tmp`` and ``/testbed``.

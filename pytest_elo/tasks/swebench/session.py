@@ -67,9 +67,7 @@ class ShellSession:
         self._buffer = b""
 
     @staticmethod
-    def program(
-        word: str, prelude: str, limits: Limits, command_s: float, output_bytes: int = 1 << 20
-    ) -> str:
+    def program(word: str, prelude: str, limits: Limits, command_s: float, output_bytes: int = 1 << 20) -> str:
         """The shell program that serves commands; ``prelude`` brings it into the tree."""
         return f"""set -u; root=${{ELO_ROOT-}}; fail() {{ echo "$1"; exit 97; }}
 {prelude}

@@ -36,9 +36,7 @@ def contradiction(family: str, parse: Parser, output: str, exit_code: int | None
         passed: keys of the graded tests with status PASSED.
     """
     output = _COLOUR.sub("", output)
-    problems = {"pytest": _pytest, "django": _django, "sympy": _sympy}[family](
-        parse, output, exit_code, passed
-    )
+    problems = {"pytest": _pytest, "django": _django, "sympy": _sympy}[family](parse, output, exit_code, passed)
     return next(problems, "")
 
 

@@ -84,7 +84,5 @@ def test_no_engine_says_what_each_said(tmp_path: Path, monkeypatch: pytest.Monke
     silent.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr("shutil.which", lambda name: str(silent) if name == "podman" else None)
-    with pytest.raises(
-        ConfigError, match=r"docker is not installed; podman does not answer \(Cannot connect"
-    ):
+    with pytest.raises(ConfigError, match=r"docker is not installed; podman does not answer \(Cannot connect"):
         find_engine()

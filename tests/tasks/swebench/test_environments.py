@@ -156,19 +156,17 @@ import sys
 sys.path.insert(0, {str(ROOT)!r})
 import pytest
 from pathlib import Path
-from pytest_elo.tasks.swebench import swebench_task
-from pytest_elo.tasks.swebench.predictions import Prediction
+from pytest_elo.tasks.swebench import load
 DATA = Path({str(DATA)!r})
 
 @pytest.mark.parametrize("copy", range(4))
 def test_gold(copy):
-    task = swebench_task(DATA / "instances.jsonl", only=["mini__money-1"],
-                         cache=Path({str(tmp_path / "cache")!r}), mirror_dir=DATA / "repositories",
-                         environments=DATA / "environments.json")
+    task = load(DATA / "instances.jsonl", only=["mini__money-1"], cache={str(tmp_path / "cache")!r})
     problem = task.pose("mini__money-1", copy)
     assert problem.preflight() is None
-    gold = Prediction("mini__money-1", "gold", problem.instance.patch)
-    assert problem.grade(problem.predicted({{"mini__money-1": gold}}).reply).status == "correct"
+    task = load(DATA / "instances.jsonl", cache={str(tmp_path / "cache")!r})
+    gold = task.pose("mini__money-1", copy).predicted(DATA / "predictions" / "gold.jsonl")
+    assert problem.grade(gold.reply).status == "correct"
 """)
     done = subprocess.run(
         [

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_elo.records import Message, Reply
@@ -17,10 +17,12 @@ from pytest_elo.tasks.swebench.generate.draft import GeneratorSettings, Material
 from pytest_elo.tasks.swebench.generate.edits import Edit, apply_edits, make_diff, parse_edits, proposal
 from pytest_elo.tasks.swebench.generate.outline import outline, repository_map, tokens_of
 from pytest_elo.tasks.swebench.generate.ranking import rank, words
+from pytest_elo.tasks.swebench.generate.sources import Sources
 from pytest_elo.tasks.swebench.instance import Instance
 from pytest_elo.tasks.swebench.local.git import git
 from pytest_elo.tasks.swebench.local.runner import LocalRunner
 from pytest_elo.tasks.swebench.problem import SweBenchProblem
+from pytest_elo.tasks.swebench.task import SweBenchTask
 
 FILE = "def f():\n    if x:\n        return 1\n\n    return 2\n"
 
@@ -43,9 +45,7 @@ class ScriptedAsk:
         call_id = f"c{len(self.asked)}"
         if isinstance(answer, Reply):
             return answer
-        return Reply(
-            call_id=call_id, text=answer, finish_reason="stop", prompt_tokens=100, completion_tokens=10
-        )
+        return Reply(call_id=call_id, text=answer, finish_reason="stop", prompt_tokens=100, completion_tokens=10)
 
 
 @pytest.mark.parametrize(
@@ -117,10 +117,9 @@ def test_a_raw_diff_is_accepted_and_no_change_is_none() -> None:
 texts = st.lists(st.sampled_from(["a\n", "b\n", "\n", " c\n", "d"]), max_size=12).map("".join)
 
 
+@settings(deadline=None, max_examples=40)
 @given(texts, texts)
-def test_diffs_made_here_are_applied_by_git(
-    tmp_path_factory: pytest.TempPathFactory, old: str, new: str
-) -> None:
+def test_diffs_made_here_are_applied_by_git(tmp_path_factory: pytest.TempPathFactory, old: str, new: str) -> None:
     diff = make_diff("f", old, new)
     if not diff:
         assert old == new
@@ -158,9 +157,7 @@ def test_outline_and_budget_of_the_map() -> None:
 
 def test_files_that_do_not_fit_are_cut_and_say_so() -> None:
     files = {"a.py": "x = 1\n" * 400, "b.py": "y = 2\n" * 4000}
-    packed = dict(
-        Material(issue="", ranked=list(files), read=files.get).packed(["a.py", "none.py", "b.py"], 2000)
-    )
+    packed = dict(Material(issue="", ranked=list(files), read=files.get).packed(["a.py", "none.py", "b.py"], 2000))
     assert packed["a.py"] == files["a.py"]
     assert packed["b.py"].endswith("more lines of b.py are not shown)\n")
     assert tokens_of("".join(packed.values())) < 2100
@@ -178,14 +175,8 @@ def problem(runner: LocalRunner, suite: dict[str, Instance]) -> SweBenchProblem:
 
 
 def pose(runner: LocalRunner, instance: Instance, **settings: Any) -> SweBenchProblem:
-    return SweBenchProblem(
-        instance,
-        0,
-        task_id="swebench",
-        runner=runner,
-        mirrors=runner.mirrors,
-        settings=GeneratorSettings(**settings),
-    )
+    task = SweBenchTask([instance], lambda: runner, runner.mirrors, GeneratorSettings(**settings))
+    return task.pose(instance.instance_id, 0)
 
 
 SPLIT = block(
@@ -196,8 +187,7 @@ SPLIT = block(
 SHOW = block(
     "money/text.py",
     '    return f"{cents // 100}.{cents % 100:02d}"',
-    '    sign, cents = "-" if cents < 0 else "", abs(cents)\n'
-    '    return f"{sign}{cents // 100}.{cents % 100:02d}"',
+    '    sign, cents = "-" if cents < 0 else "", abs(cents)\n    return f"{sign}{cents // 100}.{cents % 100:02d}"',
 )
 
 
@@ -261,9 +251,7 @@ def test_votes_count_equal_diffs_together(problem: SweBenchProblem) -> None:
 
 def test_reflection_goes_on_with_what_the_tests_said(problem: SweBenchProblem) -> None:
     first = asyncio.run(
-        problem.generate(
-            ScriptedAsk("<files>money/split.py</files>", SPLIT.replace("[share + 1]", "[share + x]"))
-        )
+        problem.generate(ScriptedAsk("<files>money/split.py</files>", SPLIT.replace("[share + 1]", "[share + x]")))
     )
     check = problem.check(first.reply)
     assert not check.passed
@@ -329,14 +317,16 @@ def test_agent_limits_end_in_limit_exceeded(
     assert problem.grade(draft.reply).status == "limit_exceeded"
 
 
-def test_sources_read_git_without_a_tree(problem: SweBenchProblem) -> None:
-    assert "money/split.py" in problem.sources.paths
-    assert problem.sources.read("money/nowhere.py") is None
-    assert problem.sources.read("money") is None
-    text = problem.sources.read("money/split.py")
+def test_sources_read_git_without_a_tree(runner: LocalRunner, suite: dict[str, Instance]) -> None:
+    instance = suite["money"]
+    sources = Sources(runner.mirrors.holding(instance.repo, instance.base_commit), instance.base_commit)
+    assert "tests/test_money.py" in sources.paths
+    assert sources.read("money/nowhere.py") is None
+    assert sources.read("money") is None
+    text = sources.read("money/split.py")
     assert text is not None
     assert text.startswith('"""Share a sum')
-    assert problem.material.ranked[0] == "money/split.py"
+    assert pose(runner, instance).material.ranked[0] == "money/split.py"
 
 
 def test_nothing_of_the_run_is_left_in_the_temporary_folder(tmp_path: Path, problem: SweBenchProblem) -> None:

@@ -16,8 +16,8 @@ from pytest_elo.tasks.swebench import (
     RunnerError,
     SweBenchTask,
     failure_text,
+    load,
     read_predictions,
-    swebench_task,
     write_predictions,
 )
 from pytest_elo.tasks.swebench.grading import Reason
@@ -63,26 +63,25 @@ def test_predictions_that_cannot_be_used_name_their_line(tmp_path: Path, line: s
 
 
 def task(runner: LocalRunner, suite: Suite, **settings: Any) -> SweBenchTask:
-    return SweBenchTask(list(suite.values()), runner, runner.mirrors, **settings)
+    return SweBenchTask(list(suite.values()), lambda: runner, runner.mirrors, **settings)
 
 
 def test_gold_and_empty_predictions_are_anchors(runner: LocalRunner, suite: Suite, tmp_path: Path) -> None:
     """Imported patches are graded as they are; what is written can be read back with the same verdicts."""
     posed = task(runner, suite, artefacts=tmp_path / "kept")
-    predictions = {i.instance_id: Prediction(i.instance_id, "gold", i.patch) for i in suite.values()}
+    gold, empty = (DATA / "predictions" / f"{name}.jsonl" for name in ("gold", "empty"))
     reasons: dict[str, Reason | None] = {}
     for item_id in posed.item_ids:
         problem = posed.pose(item_id, 0)
         assert problem.preflight() is None
-        draft = problem.predicted(predictions)
+        draft = problem.predicted(gold)
         assert draft.kept == ()
         grade = problem.grade(draft.reply)
         assert (grade.status, grade.score) == ("correct", 1.0), grade.detail
         evaluation = problem.evaluation(draft.reply)
         reasons[item_id] = evaluation.verdict.reason
         write_evaluation(tmp_path / "logs", "gold/x", evaluation)
-        empty = problem.predicted({item_id: Prediction(item_id, "none", "")})
-        assert problem.grade(empty.reply).status == "empty"
+        assert problem.grade(problem.predicted(empty).reply).status == "empty"
     assert len(list((tmp_path / "kept").glob("*/*/report.json"))) == 2 * len(suite)
     report = run_report(reasons, {"other-1": "the gold patch does not resolve it here"})
     assert report["resolved_ids"] == sorted(posed.item_ids)
@@ -95,8 +94,10 @@ def test_gold_and_empty_predictions_are_anchors(runner: LocalRunner, suite: Suit
     summary = tmp_path / "gold.run.json"
     summary.write_text(json.dumps(report))
     assert ReportRunner(summary).evaluate(suite["money"], "x", generated=False).verdict.resolved
-    with pytest.raises(DataError, match=f"no prediction for {posed.item_ids[0]}"):
-        posed.pose(posed.item_ids[0], 0).predicted({})
+    few = tmp_path / "few.jsonl"
+    write_predictions(few, [Prediction(posed.item_ids[1], "m", "x")])
+    with pytest.raises(DataError, match=rf"few.jsonl: no prediction for {posed.item_ids[0]}"):
+        posed.pose(posed.item_ids[0], 0).predicted(few)
 
 
 def test_a_runs_outcomes_become_predictions_and_report(tmp_path: Path) -> None:
@@ -152,19 +153,13 @@ def test_statuses_tell_why_there_is_no_patch(runner: LocalRunner, suite: Suite) 
         ({"text": "Let me", "finish_reason": "length"}, "truncated"),
         ({"text": "", "finish_reason": "content_filter"}, "filtered"),
     ]
-    assert [problem.grade(Reply(call_id="c", **kwargs)).status for kwargs, _ in endings] == [
-        s for _, s in endings
-    ]
+    assert [problem.grade(Reply(call_id="c", **kwargs)).status for kwargs, _ in endings] == [s for _, s in endings]
 
 
-def test_failure_text_shows_reason_tests_and_the_logs_end(
-    runner: LocalRunner, suite: Suite, tmp_path: Path
-) -> None:
+def test_failure_text_shows_reason_tests_and_the_logs_end(runner: LocalRunner, suite: Suite, tmp_path: Path) -> None:
     patch = suite["money"].patch.replace("divmod(cents, people)", "divmod(cents, 7)")
     text = failure_text(runner.evaluate(suite["money"], patch, generated=True), tmp_path)
-    assert text.startswith(
-        "mini__money-1: unresolved\n1 of 2 FAIL_TO_PASS not passing: No cent is lost.; 1 of 4"
-    )
+    assert text.startswith("mini__money-1: unresolved\n1 of 2 FAIL_TO_PASS not passing: No cent is lost.; 1 of 4")
     assert "FAILED (failures=" in text
     assert text.endswith(f"all of it: {tmp_path}")
 
@@ -199,36 +194,39 @@ def test_official_reports_give_verdicts_or_harness_errors(tmp_path: Path, suite:
         path = tmp_path / "r.json"
         path.write_text(json.dumps({instance.instance_id: entry}))
         assert ReportRunner(path).evaluate(instance, "p", generated=False).verdict.reason == reason
-    path.write_text(
-        json.dumps({instance.instance_id: {**base, "infra_failure": True, "infra_failure_reason": "oom"}})
-    )
+    path.write_text(json.dumps({instance.instance_id: {**base, "infra_failure": True, "infra_failure_reason": "oom"}}))
     with pytest.raises(RunnerError, match="oom"):
         ReportRunner(path).evaluate(instance, "p", generated=False)
     with pytest.raises(RunnerError, match="no verdict"):
         ReportRunner(path).evaluate(suite["money"], "p", generated=False)
 
 
-def test_task_from_settings(tmp_path: Path) -> None:
-    common: dict[str, Any] = {
-        "cache": tmp_path,
-        "mirror_dir": DATA / "repositories",
-        "environments": DATA / "environments.json",
-    }
-    made = swebench_task(DATA / "instances.jsonl", only=["mini__poly-1"], **common)
+def test_task_from_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Repositories and environments beside the dataset are found; nothing runs before an item is judged."""
+    data = DATA / "instances.jsonl"
+    made = load(data, only=["mini__poly-1"], cache=tmp_path)
     assert made.item_ids == ("mini__poly-1",)
     assert made.pose("mini__poly-1", 3).repeat == 3
-    unsafe = swebench_task(DATA / "instances.jsonl", only=["mini__poly-1"], sandbox="none", **common)
+    assert made.pose("mini__poly-1", 0).material.ranked == ["poly/__init__.py"]
+    unsafe = load(data, only=["mini__poly-1"], cache=tmp_path, sandbox="none")
     assert "WITHOUT a sandbox" in unsafe.warnings[0]
-    assert unsafe.fingerprint != made.fingerprint
-    other = swebench_task(DATA / "instances.jsonl", only=["mini__poly-1"], generator="single", **common)
-    assert other.fingerprint != made.fingerprint
-    with pytest.raises(ConfigError, match="swebench: no setting 'generater'"):
-        swebench_task(DATA / "instances.jsonl", generater="map", **common)
-    with pytest.raises(ConfigError, match=r"swebench.limits: no setting 'walls'"):
-        swebench_task(DATA / "instances.jsonl", limits={"walls": 3}, **common)
-    with pytest.raises(ConfigError, match=r"needs swebench.report"):
-        swebench_task(DATA / "instances.jsonl", runner="import", **common)
+    other = load(data, only=["mini__poly-1"], cache=tmp_path, generator="single")
+    assert len({made.fingerprint, unsafe.fingerprint, other.fingerprint}) == 3
+    with pytest.raises(ConfigError, match=r"tasks.swebench: generator is 'mop'; choose one of map"):
+        load(data, generator="mop")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"tasks.mine: limits has no 'walls'"):
+        load(data, task_id="mine", limits={"walls": 3})
+    with pytest.raises(ConfigError, match=r"needs 'report'"):
+        load(data, runner="import")
     bad = tmp_path / "environments.json"
     bad.write_text('{"a/b": {"python": "3.11", "requirements": [], "pythn": 1}}')
     with pytest.raises(DataError, match=r"environments.json: a/b: unknown key 'pythn'"):
-        swebench_task(DATA / "instances.jsonl", **{**common, "environments": bad})
+        load(data, environments=bad)
+
+
+def test_without_a_sandbox_items_are_unfaithful_and_say_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "darwin")
+    grade = load(DATA / "instances.jsonl", cache=tmp_path).pose("mini__poly-1", 0).preflight()
+    assert grade is not None
+    assert grade.status == "unfaithful"
+    assert "the local runner needs Linux, not darwin; use the docker runner" in (grade.detail or "")

@@ -31,9 +31,7 @@ new file mode 100644
 @@ -0,0 +1 @@
 +print()
 """
-BINARY = (
-    "diff --git a/logo.png b/logo.png\nindex 1..2 100644\nBinary files a/logo.png and b/logo.png differ\n"
-)
+BINARY = "diff --git a/logo.png b/logo.png\nindex 1..2 100644\nBinary files a/logo.png and b/logo.png differ\n"
 
 
 def made(diff: str, **kwargs: object) -> tuple[str, tuple[str, ...]]:

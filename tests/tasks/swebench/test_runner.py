@@ -47,9 +47,7 @@ def append(runner: LocalRunner, instance: Instance, path: str, text: str) -> str
     return f"{head}@@ -{len(old)},1 +{len(old)},{len(added) + 1} @@\n{body}"
 
 
-def test_shipped_instances_are_faithful_and_every_parser_family_is_there(
-    runner: LocalRunner, suite: Suite
-) -> None:
+def test_shipped_instances_are_faithful_and_every_parser_family_is_there(runner: LocalRunner, suite: Suite) -> None:
     for instance in suite.values():
         preflight = runner.preflight(instance)
         assert preflight.faithful, f"{instance.instance_id}: {preflight.reason}"
@@ -137,9 +135,7 @@ def test_protected_files_do_not_help(runner: LocalRunner, suite: Suite) -> None:
         "pluggy.py": "raise SystemExit(0)\n",
         "unittest/__init__.py": "raise SystemExit(0)\n",
     }
-    cheat = "".join(new_file(path, text) for path, text in cheats.items()) + new_file(
-        "cheat.py", CONFTEST_CHEAT
-    )
+    cheat = "".join(new_file(path, text) for path, text in cheats.items()) + new_file("cheat.py", CONFTEST_CHEAT)
     alone = runner.evaluate(instance, cheat, generated=True).verdict
     assert alone.reason == "unresolved"
     dropped = {mark.partition(":")[2] for mark in alone.marks if mark.startswith("protected:")}
@@ -171,9 +167,7 @@ def test_configuration_is_kept_unless_it_speaks_to_pytest(runner: LocalRunner, s
             '-addopts = "--strict-markers"', '+addopts = "-p cheat"',
         )
     )  # fmt: skip
-    verdict = runner.evaluate(
-        tables, cheat + new_file("src/cheat.py", CONFTEST_CHEAT), generated=True
-    ).verdict
+    verdict = runner.evaluate(tables, cheat + new_file("src/cheat.py", CONFTEST_CHEAT), generated=True).verdict
     assert (verdict.reason, verdict.marks) == ("unresolved", ("protected:pyproject.toml",))
 
 
@@ -214,9 +208,7 @@ def test_graded_test_files_are_reset_one_by_one(runner: LocalRunner, suite: Suit
     assert runner.evaluate(instance, instance.patch + removed + folder, generated=True).verdict.resolved
 
 
-def test_a_hanging_patch_times_out_and_is_a_loss(
-    make_runner: Callable[..., LocalRunner], suite: Suite
-) -> None:
+def test_a_hanging_patch_times_out_and_is_a_loss(make_runner: Callable[..., LocalRunner], suite: Suite) -> None:
     impatient = make_runner("auto", limits=Limits(wall_s=3, cpu_s=60))
     patch = append(impatient, suite["money"], "money/text.py", "import time\ntime.sleep(600)")
     verdict = impatient.evaluate(suite["money"], patch, generated=True).verdict
@@ -235,9 +227,7 @@ def test_equal_runs_are_taken_from_the_cache(runner: LocalRunner, suite: Suite) 
     assert (marked.cached, marked.verdict.marks) == (True, ("repaired:final_newline",))
 
 
-def test_unfaithful_when_gold_does_not_resolve_or_nothing_is_needed(
-    runner: LocalRunner, suite: Suite
-) -> None:
+def test_unfaithful_when_gold_does_not_resolve_or_nothing_is_needed(runner: LocalRunner, suite: Suite) -> None:
     import dataclasses
 
     instance = suite["poly"]
@@ -272,9 +262,7 @@ def test_the_fix_cannot_be_found_in_the_tree(tmp_path: Path, runner: LocalRunner
     assert (tree / "f.py").read_text() == "version = 1\n"
     assert git(["rev-parse", "HEAD"], cwd=tree).strip() == base
     assert git(["log", "--all", "--format=%s"], cwd=tree).split("\n") == ["number 1", ""]
-    everything = subprocess.run(
-        ["grep", "-r", str(source), str(tree)], capture_output=True, text=True, check=False
-    )
+    everything = subprocess.run(["grep", "-r", str(source), str(tree)], capture_output=True, text=True, check=False)
     assert everything.stdout == ""
     objects = git(["cat-file", "--batch-check", "--batch-all-objects"], cwd=tree).splitlines()
     assert len(objects) == 3  # one commit, one tree, one blob

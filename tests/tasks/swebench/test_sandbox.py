@@ -132,14 +132,9 @@ def test_disk_is_limited_everywhere(sandbox: Sandbox) -> None:
     places = "/testbed /tmp /dev/shm /dev / /root /var"
     finished = sh(
         sandbox,
-        f"for p in {places}; do mkdir -p $p; head -c 200M /dev/zero > $p/fill; done;"
-        " du -sm /testbed /tmp /dev/shm",
+        f"for p in {places}; do mkdir -p $p; head -c 200M /dev/zero > $p/fill; done; du -sm /testbed /tmp /dev/shm",
     )
-    sizes = [
-        int(line.split()[0])
-        for line in finished.text.splitlines()
-        if line.endswith(("/testbed", "/tmp", "shm"))
-    ]
+    sizes = [int(line.split()[0]) for line in finished.text.splitlines() if line.endswith(("/testbed", "/tmp", "shm"))]
     assert len(sizes) == 3
     assert sum(sizes) <= 4 + 8 + 64 + 3
 
@@ -189,9 +184,7 @@ def test_without_walls_environment_is_empty_and_processes_are_ended(monkeypatch:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     sandbox = choose_sandbox("none")
     word = f"elo-unwalled-{os.getpid()}"
-    finished = sh(
-        sandbox, f"env; setsid bash -c 'exec -a {word} sleep 300' >/dev/null 2>&1 & sleep 0.3; ls $ELO_ROOT"
-    )
+    finished = sh(sandbox, f"env; setsid bash -c 'exec -a {word} sleep 300' >/dev/null 2>&1 & sleep 0.3; ls $ELO_ROOT")
     assert "secret" not in finished.text
     assert finished.text.endswith("testbed\ntmp\n")
     assert gone(word)

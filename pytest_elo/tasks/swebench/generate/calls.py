@@ -43,9 +43,7 @@ async def from_single_prompt(
 ) -> Draft:
     """One call for a diff, nothing else: the form that articles measure."""
     messages = await asyncio.to_thread(single_messages, material, settings)
-    reply = await ask(
-        messages, role=role, sample=sample, temperature=temperature, max_tokens=settings.max_tokens
-    )
+    reply = await ask(messages, role=role, sample=sample, temperature=temperature, max_tokens=settings.max_tokens)
     return Draft(reply=reply, kept=(reply.call_id,), messages=tuple(messages))
 
 

@@ -111,9 +111,7 @@ def make_diff(path: str, old: str | None, new: str) -> str:
         head += "new file mode 100644\n"
     source = "/dev/null" if old is None else f"a/{path}"
     lines = difflib.unified_diff(before, after, source, f"b/{path}", n=3)
-    return head + "".join(
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
-    )
+    return head + "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 def _path(line: str) -> str:
@@ -165,11 +163,7 @@ def _tolerant(text: str, edit: Edit) -> str | int:
     wanted = edit.search.strip("\n").splitlines()
     for normal in (str.rstrip, str.strip):
         goal = [normal(line) for line in wanted]
-        places = [
-            i
-            for i in range(len(lines) - len(goal) + 1)
-            if [normal(x) for x in lines[i : i + len(goal)]] == goal
-        ]
+        places = [i for i in range(len(lines) - len(goal) + 1) if [normal(x) for x in lines[i : i + len(goal)]] == goal]
         if len(places) > 1:
             return len(places)
         if places:
@@ -181,9 +175,7 @@ def _tolerant(text: str, edit: Edit) -> str | int:
 
 def _shifted(replace: str, wanted: Sequence[str], actual: Sequence[str]) -> str:
     """The replacement moved by the difference in indentation between the quoted and the real text."""
-    quoted, real = next(
-        ((_indent(a), _indent(b)) for a, b in zip(wanted, actual, strict=True) if a.strip()), ("", "")
-    )
+    quoted, real = next(((_indent(a), _indent(b)) for a, b in zip(wanted, actual, strict=True) if a.strip()), ("", ""))
     if quoted == real:
         return replace
     out = []

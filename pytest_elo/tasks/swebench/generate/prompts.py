@@ -69,9 +69,7 @@ def repair_prompt(problems: Sequence[str], files: Sequence[tuple[str, str]]) -> 
     if not problems:
         told = "Your answer held no edit block and no diff."
     else:
-        told = "Some of your edit blocks could not be applied:\n" + "\n".join(
-            f"- {line}" for line in problems
-        )
+        told = "Some of your edit blocks could not be applied:\n" + "\n".join(f"- {line}" for line in problems)
     shown = "".join(f'\n<file path="{path}">\n{text}</file>\n' for path, text in files)
     return f"{told}\n{shown}\nSend all edit blocks again, corrected. {EDIT_FORMAT}"
 
@@ -83,6 +81,4 @@ def feedback_prompt(feedback: str) -> str:
     )
 
 
-DIFF_FORMAT = (
-    "Answer with one unified diff against the files shown, in one ```diff block. Do not change tests."
-)
+DIFF_FORMAT = "Answer with one unified diff against the files shown, in one ```diff block. Do not change tests."

@@ -122,9 +122,7 @@ def build_environment(spec: EnvironmentSpec, folder: Path, wrap: Sequence[str] =
 
 def _current() -> Environment:
     """The environment this process runs in: nothing to build, and pytest is in it."""
-    versions = [
-        f"{name}=={metadata.version(name)}" for name in ("pytest", "pluggy", "iniconfig", "packaging")
-    ]
+    versions = [f"{name}=={metadata.version(name)}" for name in ("pytest", "pluggy", "iniconfig", "packaging")]
     parts = [platform.python_version(), sys.prefix, *versions]
     return Environment(
         key="current-" + hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:8],
@@ -161,9 +159,7 @@ def _run(command: Sequence[str], wrap: Sequence[str]) -> None:
     )
     if done.returncode:
         tail = " | ".join(done.stdout.strip().splitlines()[-3:])
-        raise ConfigError(
-            f"swebench: an environment could not be built: {tail}; check the pins and the network"
-        )
+        raise ConfigError(f"swebench: an environment could not be built: {tail}; check the pins and the network")
 
 
 def _interpreter(version: str) -> tuple[Path, str, Path]:
@@ -194,9 +190,7 @@ def _interpreter(version: str) -> tuple[Path, str, Path]:
 
 
 def _ask(executable: str) -> tuple[Path, str, Path] | None:
-    code = (
-        "import sys, platform; print(sys.executable, platform.python_version(), sys.base_prefix, sep='\\n')"
-    )
+    code = "import sys, platform; print(sys.executable, platform.python_version(), sys.base_prefix, sep='\\n')"
     try:
         done = subprocess.run([executable, "-I", "-c", code], capture_output=True, text=True, check=False)
     except OSError:

@@ -68,9 +68,7 @@ class LocalRunner:
         """The prepared tree and environment of an instance, built on first use."""
         spec = spec_for(instance, self.specs)
         environment = build_environment(spec, self.cache / "environments", self.sandbox.contain([]))
-        return prepare_workspace(
-            instance, spec, environment, self.mirrors, self.sandbox, self.cache / "trees"
-        )
+        return prepare_workspace(instance, spec, environment, self.mirrors, self.sandbox, self.cache / "trees")
 
     def evaluate(self, instance: Instance, patch: str | None, *, generated: bool) -> Evaluation:
         workspace = self.workspace(instance)

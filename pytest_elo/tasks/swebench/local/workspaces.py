@@ -96,14 +96,10 @@ def prepare_workspace(
     ]  # fmt: skip
     key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
     path = folder / key
-    workspace = Workspace(
-        key=key, tree=path / "tree", prefix=path / "prefix", environment=environment, spec=spec
-    )
+    workspace = Workspace(key=key, tree=path / "tree", prefix=path / "prefix", environment=environment, spec=spec)
 
     def build(_: Path) -> None:
-        checkout_shallow(
-            mirrors.holding(instance.repo, instance.base_commit), instance.base_commit, workspace.tree
-        )
+        checkout_shallow(mirrors.holding(instance.repo, instance.base_commit), instance.base_commit, workspace.tree)
         workspace.prefix.mkdir()
         _install(workspace, sandbox, instance.instance_id)
         _settle(workspace.tree)
@@ -132,9 +128,7 @@ def _install(workspace: Workspace, sandbox: Sandbox, name: str) -> None:
         return
     mounts = workspace.mounts()
     writable = {TESTBED: workspace.tree, PREFIX: mounts.pop(PREFIX)}
-    script = "\n".join(
-        [f"set -e; cd $root{TESTBED}", *workspace.spec.pre_install, install_text(workspace.spec)]
-    )
+    script = "\n".join([f"set -e; cd $root{TESTBED}", *workspace.spec.pre_install, install_text(workspace.spec)])
     cell = Cell(
         read_only=mounts,
         writable=writable,

@@ -47,9 +47,7 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str | No
 
 def set_read_only(target: str, flags: int = AT_RECURSIVE) -> None:
     attributes = struct.pack("QQQQ", MOUNT_ATTR_RDONLY, 0, 0, 0)
-    result = libc.syscall(
-        SYS_MOUNT_SETATTR, AT_FDCWD, os.fsencode(target), flags, attributes, len(attributes)
-    )
+    result = libc.syscall(SYS_MOUNT_SETATTR, AT_FDCWD, os.fsencode(target), flags, attributes, len(attributes))
     check(result, f"mount_setattr {target}")
 
 
@@ -67,9 +65,7 @@ def start_network(mode: str) -> None:
             )  # fmt: skip
             fcntl.ioctl(control, SIOCADDRT, route.ljust(120, b"\0"))
             with open("/proc/sys/net/ipv4/tcp_syn_retries", "w") as retries:
-                retries.write(
-                    "1"
-                )  # of this namespace: a connect without a timeout of its own gives up after 3 s
+                retries.write("1")  # of this namespace: a connect without a timeout of its own gives up after 3 s
 
 
 def build_root(spec: dict) -> None:  # type: ignore[type-arg]

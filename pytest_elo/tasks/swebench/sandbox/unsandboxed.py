@@ -52,10 +52,7 @@ def _variables(cell: Cell, root: Path) -> list[str]:
         Path(moved[scratch.target]).mkdir(exist_ok=True)
     names = "|".join(re.escape(target) for target in sorted(moved, key=len, reverse=True))
     pattern = re.compile(rf"(?:(?<=:)|^)({names})(?=[/:]|$)")
-    return [
-        f"{name}={pattern.sub(lambda match: moved[match[1]], value)}"
-        for name, value in cell.environment.items()
-    ]
+    return [f"{name}={pattern.sub(lambda match: moved[match[1]], value)}" for name, value in cell.environment.items()]
 
 
 def _kill_all(mark: bytes) -> None:

@@ -38,9 +38,7 @@ class Unshare:
         read_only = {**mounts, **cell.read_only}
         sources = [*read_only.values(), *cell.writable.values(), Path(sys.executable)]
         root = {
-            "at": next(
-                at for at in _PARKING if Path(at).is_dir() and not any(_within(s, at) for s in sources)
-            ),
+            "at": next(at for at in _PARKING if Path(at).is_dir() and not any(_within(s, at) for s in sources)),
             "links": links,
             "mounts": [
                 *([str(source), target, False] for target, source in read_only.items()),
