@@ -15,9 +15,7 @@ def table():
 
     def read(name: str) -> list[dict[str, str]]:
         path = DATA / name
-        opened = (
-            gzip.open(path, "rt", encoding="utf-8") if name.endswith(".gz") else path.open(encoding="utf-8")
-        )
+        opened = gzip.open(path, "rt", encoding="utf-8") if name.endswith(".gz") else path.open(encoding="utf-8")
         with opened as lines:
             return list(csv.DictReader(lines))
 
