@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Hashable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from pytest_elo.errors import ConfigError, DataError
-from pytest_elo.records import Ask, Grade, Message, Reply, Role
+from pytest_elo.records import Ask, CheckResult, Draft, Grade, Message, Reply, Role
 from pytest_elo.tasks.swebench.diffs import is_empty
 from pytest_elo.tasks.swebench.generate.agent import LIMIT, from_agent
 from pytest_elo.tasks.swebench.generate.calls import from_map, from_single_prompt, revise, single_messages
-from pytest_elo.tasks.swebench.generate.draft import Draft, GeneratorName, GeneratorSettings, Material
 from pytest_elo.tasks.swebench.generate.edits import proposal
 from pytest_elo.tasks.swebench.generate.prompts import feedback_prompt
+from pytest_elo.tasks.swebench.generate.settings import GeneratorName, GeneratorSettings, Material
 from pytest_elo.tasks.swebench.instance import Instance
 from pytest_elo.tasks.swebench.logparsers import PARSERS
 from pytest_elo.tasks.swebench.outputs import write_evaluation
@@ -23,18 +22,10 @@ from pytest_elo.tasks.swebench.patches import patch_key
 from pytest_elo.tasks.swebench.predictions import Prediction, read_predictions
 from pytest_elo.tasks.swebench.runner import Evaluation, Runner, RunnerError
 
-__all__ = ["CheckResult", "SweBenchProblem", "failure_text"]
+__all__ = ["SweBenchProblem", "failure_text"]
 
 PREDICTION = "prediction"
 """``finish_reason`` of a reply that another agent's file holds: graded as it is, without repairs."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """What the instance's own visible tests say about a reply; ``feedback`` may be shown to the model."""
-
-    passed: bool
-    feedback: str
 
 
 class SweBenchProblem:
@@ -215,7 +206,8 @@ class SweBenchProblem:
         if not broken:
             return CheckResult(True, f"All {len(passing)} existing tests still pass.")
         tail = "\n".join(evaluation.output.strip().splitlines()[-60:])
-        return CheckResult(False, f"{len(broken)} existing tests no longer pass: {', '.join(broken[:5])}\n\n{tail}")
+        told = f"{len(broken)} existing tests no longer pass: {', '.join(broken[:5])}\n\n{tail}"
+        return CheckResult(False, told, score=1 - len(broken) / len(passing))
 
 
 @lru_cache(maxsize=8)

@@ -15,8 +15,8 @@ from typing import Any
 from pytest_elo.errors import ConfigError
 from pytest_elo.tasks.swebench.containers import ContainerRunner, find_engine
 from pytest_elo.tasks.swebench.generate import prompts
-from pytest_elo.tasks.swebench.generate.draft import GeneratorName, GeneratorSettings, Material
 from pytest_elo.tasks.swebench.generate.ranking import rank
+from pytest_elo.tasks.swebench.generate.settings import GeneratorName, GeneratorSettings, Material
 from pytest_elo.tasks.swebench.generate.sources import Sources, is_source
 from pytest_elo.tasks.swebench.grading import GRADER_VERSION
 from pytest_elo.tasks.swebench.instance import Instance

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from pytest_elo.records import Message, Reply
 from pytest_elo.tasks.swebench.generate.calls import named_files
-from pytest_elo.tasks.swebench.generate.draft import GeneratorSettings, Material
 from pytest_elo.tasks.swebench.generate.edits import Edit, apply_edits, make_diff, parse_edits, proposal
 from pytest_elo.tasks.swebench.generate.outline import outline, repository_map, tokens_of
 from pytest_elo.tasks.swebench.generate.ranking import rank, words
+from pytest_elo.tasks.swebench.generate.settings import GeneratorSettings, Material
 from pytest_elo.tasks.swebench.generate.sources import Sources
 from pytest_elo.tasks.swebench.instance import Instance
 from pytest_elo.tasks.swebench.local.git import git

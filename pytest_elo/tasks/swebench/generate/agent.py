@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from pytest_elo.errors import GatewayError
-from pytest_elo.records import Ask, Message, Reply
-from pytest_elo.tasks.swebench.generate.draft import Draft, GeneratorSettings
+from pytest_elo.records import Ask, Draft, Message, Reply
 from pytest_elo.tasks.swebench.generate.prompts import AGENT
+from pytest_elo.tasks.swebench.generate.settings import GeneratorSettings
 from pytest_elo.tasks.swebench.session import Observation, ShellSession
 
 __all__ = ["LIMIT", "SUBMIT", "from_agent", "only_command"]

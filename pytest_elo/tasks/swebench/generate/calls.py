@@ -7,8 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_elo.records import Ask, Message, Reply, Role
-from pytest_elo.tasks.swebench.generate.draft import Draft, GeneratorSettings, Material
+from pytest_elo.records import Ask, Draft, Message, Reply, Role
 from pytest_elo.tasks.swebench.generate.edits import Proposal, proposal
 from pytest_elo.tasks.swebench.generate.outline import repository_map
 from pytest_elo.tasks.swebench.generate.prompts import (
@@ -18,6 +17,7 @@ from pytest_elo.tasks.swebench.generate.prompts import (
     localise_prompt,
     repair_prompt,
 )
+from pytest_elo.tasks.swebench.generate.settings import GeneratorSettings, Material
 
 __all__ = ["from_map", "from_single_prompt", "named_files", "revise", "single_messages"]
 

@@ -1,4 +1,4 @@
-"""What a generator gives back, and the settings that generators share."""
+"""What generators are given: the settings they share, and what may be shown to a model."""
 
 from __future__ import annotations
 
@@ -6,24 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pytest_elo.records import Message, Reply
-
-__all__ = ["Draft", "GeneratorName", "GeneratorSettings", "Material"]
+__all__ = ["GeneratorName", "GeneratorSettings", "Material"]
 
 GeneratorName = Literal["map", "single", "agent"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """One sample of an answer that took more than one call.
-
-    ``reply`` is what is graded; ``kept`` are the calls it rests on, ``messages`` the conversation that led to
-    it, so that a strategy can go on from there.
-    """
-
-    reply: Reply
-    kept: tuple[str, ...]
-    messages: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
