@@ -6,12 +6,13 @@ own. Nothing here needs the ``swebench`` package.
 
 from __future__ import annotations
 
+from pytest_elo.tasks.swebench.errors import RunnerError
 from pytest_elo.tasks.swebench.grading import GRADER_VERSION, Verdict, grade_log
 from pytest_elo.tasks.swebench.instance import Instance
 from pytest_elo.tasks.swebench.predictions import Prediction, read_predictions, write_predictions
 from pytest_elo.tasks.swebench.problem import SweBenchProblem, failure_text
 from pytest_elo.tasks.swebench.rows import load_instances
-from pytest_elo.tasks.swebench.runner import Evaluation, Preflight, Runner, RunnerError
+from pytest_elo.tasks.swebench.runner import Evaluation, Preflight, Runner
 from pytest_elo.tasks.swebench.task import SweBenchTask, default_cache, load
 
 __all__ = [

@@ -11,17 +11,18 @@ import secrets
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_elo.errors import ConfigError
+from pytest_elo.tasks.swebench.diffs import is_empty
+from pytest_elo.tasks.swebench.errors import RunnerError
 from pytest_elo.tasks.swebench.evaluations import cached_evaluation
 from pytest_elo.tasks.swebench.instance import Instance
 from pytest_elo.tasks.swebench.patches import prepare, refusal
 from pytest_elo.tasks.swebench.runner import (
     Evaluation,
     Preflight,
-    RunnerError,
     judge_preflight,
     not_worth_running,
     read_run,
@@ -75,13 +76,7 @@ class ContainerRunner:
         return f"docker/{Path(self.engine).name}"
 
     def evaluate(self, instance: Instance, patch: str | None, *, generated: bool) -> Evaluation:
-        prepared = prepare(patch or "", generated=generated)
-        verdict = not_worth_running(instance, patch, prepared, refusal(prepared.text))
-        if verdict is not None:
-            return Evaluation(verdict=verdict, patch=prepared.text, setting=self._setting(instance))
-        evaluation = self._cached(instance, prepared.text, hidden=True)
-        verdict = replace(evaluation.verdict, marks=(*prepared.marks, *evaluation.verdict.marks))
-        return replace(evaluation, verdict=verdict)
+        return self._evaluated(instance, patch, generated=generated, hidden=True)
 
     def preflight(self, instance: Instance) -> Preflight:
         without, gold = (
@@ -90,7 +85,9 @@ class ContainerRunner:
         return judge_preflight(instance, without, gold)
 
     def check(self, instance: Instance, patch: str) -> Evaluation:
-        return self._cached(instance, patch, hidden=False)
+        if is_empty(patch):
+            return self._cached(instance, "", hidden=False)
+        return self._evaluated(instance, patch, generated=True, hidden=False)
 
     @contextlib.contextmanager
     def session(self, instance: Instance, patch: str, command_s: float) -> Iterator[ShellSession]:
@@ -122,6 +119,13 @@ class ContainerRunner:
             "--cap-drop", "ALL", "--cap-add", "CHOWN", "--cap-add", "DAC_OVERRIDE", "--cap-add", "FOWNER",
             "--workdir", "/testbed", "--entrypoint", "bash", instance.image, "-c", program,
         ]  # fmt: skip
+
+    def _evaluated(self, instance: Instance, patch: str | None, *, generated: bool, hidden: bool) -> Evaluation:
+        prepared = prepare(patch or "", generated=generated)
+        verdict = not_worth_running(instance, patch, prepared, refusal(prepared.text))
+        if verdict is not None:
+            return Evaluation(verdict=verdict, patch=prepared.text, setting=self._setting(instance))
+        return self._cached(instance, prepared.text, hidden=hidden).marked(prepared.marks)
 
     def _setting(self, instance: Instance) -> str:
         return f"{self.name} network=none environment={instance.image}"

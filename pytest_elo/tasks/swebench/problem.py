@@ -10,6 +10,7 @@ from pathlib import Path
 from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.records import Ask, CheckResult, Draft, Grade, Message, Reply, Role
 from pytest_elo.tasks.swebench.diffs import is_empty
+from pytest_elo.tasks.swebench.errors import RunnerError
 from pytest_elo.tasks.swebench.generate.agent import LIMIT, from_agent
 from pytest_elo.tasks.swebench.generate.calls import from_map, from_single_prompt, revise, single_messages
 from pytest_elo.tasks.swebench.generate.edits import proposal
@@ -20,7 +21,7 @@ from pytest_elo.tasks.swebench.logparsers import PARSERS
 from pytest_elo.tasks.swebench.outputs import write_evaluation
 from pytest_elo.tasks.swebench.patches import patch_key
 from pytest_elo.tasks.swebench.predictions import Prediction, read_predictions
-from pytest_elo.tasks.swebench.runner import Evaluation, Runner, RunnerError
+from pytest_elo.tasks.swebench.runner import Evaluation, Runner
 
 __all__ = ["SweBenchProblem", "failure_text"]
 
@@ -197,7 +198,7 @@ class SweBenchProblem:
             return CheckResult(False, "The answer holds no change that could be applied.")
         parse = PARSERS[self.instance.parser]
         evaluation = self._runner().check(self.instance, diff or "")
-        if evaluation.verdict.reason == "patch_failed":
+        if evaluation.verdict.reason in ("patch_failed", "patch_refused"):
             return CheckResult(False, f"The patch does not apply: {evaluation.verdict.detail}")
         before = parse(self._runner().check(self.instance, "").output)
         after = parse(evaluation.output)

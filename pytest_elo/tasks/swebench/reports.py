@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_elo.errors import DataError
+from pytest_elo.tasks.swebench.errors import RunnerError
 from pytest_elo.tasks.swebench.grading import Reason, TestSplit, Verdict, unrun
 from pytest_elo.tasks.swebench.instance import Instance
-from pytest_elo.tasks.swebench.runner import Evaluation, Preflight, RunnerError
+from pytest_elo.tasks.swebench.runner import Evaluation, Preflight
 from pytest_elo.tasks.swebench.session import ShellSession
 
 __all__ = ["ReportRunner"]

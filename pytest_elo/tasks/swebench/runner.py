@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_elo.tasks.swebench.diffs import is_empty
+from pytest_elo.tasks.swebench.errors import RunnerError
 from pytest_elo.tasks.swebench.grading import (
     END,
     EXIT_CODE,
@@ -30,15 +31,10 @@ __all__ = [
     "Evaluation",
     "Preflight",
     "Runner",
-    "RunnerError",
     "judge_preflight",
     "not_worth_running",
     "read_run",
 ]
-
-
-class RunnerError(Exception):
-    """The harness failed, not the patch: no verdict is possible (``infra_error``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +59,10 @@ class Evaluation:
         """The output in the official log's form, which the official grader reads."""
         code = "" if self.exit_code is None else f"\n{EXIT_CODE}: {self.exit_code}\n"
         return f"{self.setup_log}\n+ : '{START}'\n{self.output}\n+ : '{END}'{code}"
+
+    def marked(self, marks: Sequence[str]) -> Evaluation:
+        """The same evaluation with further marks before its own."""
+        return replace(self, verdict=replace(self.verdict, marks=(*marks, *self.verdict.marks)))
 
     def to_dict(self) -> dict[str, Any]:
         verdict = self.verdict

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from pytest_elo.tasks.swebench.runner import RunnerError
+from pytest_elo.tasks.swebench.errors import RunnerError
 from pytest_elo.tasks.swebench.sandbox.cell import Limits
 
 __all__ = ["Observation", "ShellSession"]

@@ -14,9 +14,9 @@ import pytest
 
 from pytest_elo.errors import ConfigError
 from pytest_elo.tasks.swebench.containers import ContainerRunner, find_engine
+from pytest_elo.tasks.swebench.errors import RunnerError
 from pytest_elo.tasks.swebench.instance import Instance
 from pytest_elo.tasks.swebench.local.runner import LocalRunner
-from pytest_elo.tasks.swebench.runner import RunnerError
 from pytest_elo.tasks.swebench.sandbox import Limits
 
 ENGINE = """#!/bin/bash

@@ -92,8 +92,8 @@ def test_writable_host_folder_is_writable_and_only_it(sandbox: Sandbox, tmp_path
     outside.mkdir()
     sh(
         sandbox,
-        "echo hi > /work/file; ln -s /escape /work/link; echo no > /work/../escape",
-        writable={"/work": inside},
+        "echo hi > /inside/file; ln -s /escape /inside/link; echo no > /inside/../escape",
+        writable={"/inside": inside},
     )
     assert (inside / "file").read_text() == "hi\n"
     assert list(outside.iterdir()) == []

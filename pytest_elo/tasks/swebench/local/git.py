@@ -7,6 +7,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pytest_elo.tasks.swebench.errors import RunnerError
+
 __all__ = ["GitError", "git"]
 
 _QUIET = (
@@ -21,7 +23,7 @@ _QUIET = (
 )
 
 
-class GitError(Exception):
+class GitError(RunnerError):
     """A git command failed; the message is its last line of output."""
 
 

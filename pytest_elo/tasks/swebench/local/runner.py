@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_elo.tasks.swebench.diffs import is_empty, named_paths
@@ -71,18 +71,7 @@ class LocalRunner:
         return prepare_workspace(instance, spec, environment, self.mirrors, self.sandbox, self.cache / "trees")
 
     def evaluate(self, instance: Instance, patch: str | None, *, generated: bool) -> Evaluation:
-        workspace = self.workspace(instance)
-        tree = workspace.tree
-        prepared = prepare(patch or "", generated=generated, has_crlf=lambda path: _has_crlf(tree / path))
-        refused = refusal(prepared.text, lambda path: (tree / path).is_symlink())
-        setting = self._setting(workspace)
-        verdict = not_worth_running(instance, patch, prepared, refused)
-        if verdict is not None:
-            return Evaluation(verdict=verdict, patch=prepared.text, setting=setting)
-        plan = self._plan(instance, workspace, prepared.text, hidden=True)
-        evaluation = self._cached(instance, workspace, plan)
-        verdict = replace(evaluation.verdict, marks=(*prepared.marks, *evaluation.verdict.marks))
-        return replace(evaluation, verdict=verdict)
+        return self._evaluated(instance, patch, generated=generated, hidden=True)
 
     def preflight(self, instance: Instance) -> Preflight:
         workspace = self.workspace(instance)
@@ -93,9 +82,10 @@ class LocalRunner:
         return judge_preflight(instance, without, gold)
 
     def check(self, instance: Instance, patch: str) -> Evaluation:
-        workspace = self.workspace(instance)
-        plan = self._plan(instance, workspace, patch, hidden=False)
-        return self._cached(instance, workspace, plan)
+        if is_empty(patch):
+            workspace = self.workspace(instance)
+            return self._cached(instance, workspace, self._plan(instance, workspace, "", hidden=False))
+        return self._evaluated(instance, patch, generated=True, hidden=False)
 
     @contextlib.contextmanager
     def session(self, instance: Instance, patch: str, command_s: float) -> Iterator[ShellSession]:
@@ -120,6 +110,17 @@ class LocalRunner:
             network=self._network(workspace),
             limits=self.limits,
         )
+
+    def _evaluated(self, instance: Instance, patch: str | None, *, generated: bool, hidden: bool) -> Evaluation:
+        workspace = self.workspace(instance)
+        tree = workspace.tree
+        prepared = prepare(patch or "", generated=generated, has_crlf=lambda path: _has_crlf(tree / path))
+        refused = refusal(prepared.text, lambda path: (tree / path).is_symlink())
+        verdict = not_worth_running(instance, patch, prepared, refused)
+        if verdict is not None:
+            return Evaluation(verdict=verdict, patch=prepared.text, setting=self._setting(workspace))
+        plan = self._plan(instance, workspace, prepared.text, hidden=hidden)
+        return self._cached(instance, workspace, plan).marked(prepared.marks)
 
     def _network(self, workspace: Workspace) -> Network:
         return self.network or workspace.spec.network or "none"
