@@ -154,7 +154,8 @@ class SweBenchProblem:
         except RunnerError as error:
             return Grade(status="infra_error", score=0.0, detail=str(error))
         verdict = evaluation.verdict
-        detail = f"{verdict.reason}: {verdict.detail}" if verdict.detail else verdict.reason
+        told = self._why_empty(reply) if verdict.reason == "empty_patch" else verdict.detail
+        detail = f"{verdict.reason}: {told}" if told else verdict.reason
         if verdict.marks:
             detail += f" [{', '.join(verdict.marks)}]"
         if self._artefacts is not None:
@@ -170,6 +171,12 @@ class SweBenchProblem:
             },
             detail=detail,
         )
+
+    def _why_empty(self, reply: Reply) -> str:
+        if not reply.text.strip():
+            return "the reply is empty"
+        problems = proposal(reply.text, self.material.read).problems
+        return "; ".join(problems[:3]) or "the reply holds no edit block and no diff that changes anything"
 
     def preflight(self) -> Grade | None:
         """``None`` when the instance can be judged here; else the grade (``unfaithful``) to record instead.

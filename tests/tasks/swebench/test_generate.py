@@ -217,7 +217,11 @@ def test_map_repairs_edits_that_did_not_apply_once(problem: SweBenchProblem) -> 
     assert "SEARCH text is not in money/split.py" in messages[-1]["content"]
     assert "return [cents // people] * people" in messages[-1]["content"]
     assert draft.kept == ("c1", "c2", "c3")
-    assert problem.grade(draft.reply).status == "no_answer"
+    grade = problem.grade(draft.reply)
+    assert (grade.status, grade.detail) == (
+        "no_answer",
+        "empty_patch: block 1: its SEARCH text is not in money/split.py",
+    )
 
 
 def test_a_cut_reply_is_not_repaired(problem: SweBenchProblem) -> None:
