@@ -1,6 +1,6 @@
 """Do the intervals cover and do the verdicts and gates keep their promises? Simulated, with known truths.
 
-    python benchmarks/rating_simulation.py [--replications 1000] [--only coverage|verdicts|gates]
+    python benchmarks/rating_simulation.py [--replications 1000] [--jobs 1] [--only coverage|verdicts|gates]
 
 Prints Markdown tables. A world states chances per task, item and policy; the truth of a route is what that
 route's estimator converges to (the fit of expected tables), so that a miss is a miss of the interval:
@@ -12,8 +12,8 @@ route's estimator converges to (the fit of expected tables), so that a miss is a
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,9 +88,7 @@ WORLDS = (
     World("heterogeneous tasks (SD 60)", (60,) * 8, normal_effects(60.0)),
     World("heterogeneous, unequal sizes", (25, 25, 40, 40, 80, 80, 150, 150), normal_effects(60.0)),
     World("heavy-tailed task effects (t3, SD 60)", (60,) * 8, heavy_effects(60.0)),
-    World(
-        "repeated prompts (item SD 140, 5 votes)", (40,) * 6, normal_effects(30.0), item_sd=140.0, repeats=5
-    ),
+    World("repeated prompts (item SD 140, 5 votes)", (40,) * 6, normal_effects(30.0), item_sd=140.0, repeats=5),
     World("heavy-tailed tokens (log SD 1.2)", (60,) * 6, normal_effects(30.0), token_sigma=1.2),
     World("pass/fail at 60 %, 3 repeats", (60,) * 5, normal_effects(40.0), passfail=0.6, repeats=3),
     World("near-saturated pass/fail at 95 %", (100,) * 5, normal_effects(40.0), passfail=0.95, repeats=3),
@@ -137,7 +135,7 @@ def token_scale(world: World) -> Floats:
 
 
 def truths(world: World, theta: Floats) -> tuple[dict[str, Floats], Floats]:
-    """(N,) true ΔElo by route for these tasks (hierarchical: see ``population``), and Elo per 1k, anchored."""
+    """(N,) true ΔElo by route for these tasks (hierarchical: see ``population``), and anchored Elo per 1k."""
     per_task = _pseudo_true(world.expected_share(theta))
     pooled = _pseudo_true(np.average(world.expected_share(theta), axis=0, weights=world.sizes)[None])[0]
     anchored = per_task.mean(axis=0)
@@ -149,9 +147,7 @@ def population(world: World, draws: int = 40_000) -> Floats:
     """(N,) mean true ΔElo over the population of tasks."""
     rng = np.random.default_rng(99)
     theta = MEAN_THETA + world.task_effects(rng, draws) / ELO_PER_LOGIT
-    return np.mean(
-        [_pseudo_true(world.expected_share(part)).mean(axis=0) for part in np.split(theta, 40)], axis=0
-    )
+    return np.mean([_pseudo_true(world.expected_share(part)).mean(axis=0) for part in np.split(theta, 40)], axis=0)
 
 
 def _pseudo_true(share: Floats) -> Floats:
@@ -163,34 +159,40 @@ def _pseudo_true(share: Floats) -> Floats:
     return (theta - theta[:, :1]) * ELO_PER_LOGIT
 
 
-def coverage(replications: int) -> None:
+def coverage(replications: int, jobs: int) -> None:
     print("| world | anchored | pooled | hierarchical | Elo/1k | no interval |\n|---|---|---|---|---|---|")
-    for number, world in enumerate(WORLDS):
-        hits = dict.fromkeys(("anchored", "pooled", "hierarchical", "per 1k"), 0)
-        total = dict.fromkeys(hits, 0)
-        absent = 0
-        mean = population(world)
-        for replication in range(replications):
-            rng = np.random.default_rng([7, number, replication])
-            theta = MEAN_THETA + world.task_effects(rng, len(world.sizes)) / ELO_PER_LOGIT
-            report = evaluate(*draw(world, rng, theta), Settings(anchor="baseline"))
-            true, per_1k = truths(world, theta)
-            true["hierarchical"] = mean
-            for row in report.policies[1:]:
-                j = POLICIES.index(row.policy)
-                pairs = [(route, measure, true[route][j]) for route, measure in row.by_route]
-                for kind, measure, truth in (*pairs, ("per 1k", row.elo_per_1k, per_1k[j])):
-                    interval = measure.interval
-                    if interval is None or interval.low is None or interval.high is None:
-                        absent += 1
-                        continue
-                    total[kind] += 1
-                    hits[kind] += interval.low <= truth <= interval.high
-        cells = " | ".join(f"{100.0 * hits[kind] / max(total[kind], 1):.1f}" for kind in hits)
-        print(f"| {world.name} | {cells} | {absent} |", flush=True)
+    with ProcessPoolExecutor(jobs) as pool:
+        for row in pool.map(_cover, range(len(WORLDS)), [replications] * len(WORLDS)):
+            print(row, flush=True)
 
 
-def verdicts(replications: int) -> None:
+def _cover(number: int, replications: int) -> str:
+    world = WORLDS[number]
+    hits = dict.fromkeys(("anchored", "pooled", "hierarchical", "per 1k"), 0)
+    total = dict.fromkeys(hits, 0)
+    absent = 0
+    mean = population(world)
+    for replication in range(replications):
+        rng = np.random.default_rng([7, number, replication])
+        theta = MEAN_THETA + world.task_effects(rng, len(world.sizes)) / ELO_PER_LOGIT
+        report = evaluate(*draw(world, rng, theta), Settings(anchor="baseline"))
+        true, per_1k = truths(world, theta)
+        true["hierarchical"] = mean
+        for row in report.policies[1:]:
+            j = POLICIES.index(row.policy)
+            pairs = [(route, measure, true[route][j]) for route, measure in row.by_route]
+            for kind, measure, truth in (*pairs, ("per 1k", row.elo_per_1k, per_1k[j])):
+                interval = measure.interval
+                if interval is None or interval.low is None or interval.high is None:
+                    absent += 1
+                    continue
+                total[kind] += 1
+                hits[kind] += interval.low <= truth <= interval.high
+    cells = " | ".join(f"{100.0 * hits[kind] / max(total[kind], 1):.1f}" for kind in hits)
+    return f"| {world.name} | {cells} | {absent} |"
+
+
+def verdicts(replications: int, jobs: int) -> None:
     """Four tiers at 400, 800, 1600, 3200 tokens; the last step is worth 0 or 8 Elo per 1k, worth is 5."""
     print("| truth, items | HARMFUL | PLATEAU | DECAY | CONTINUE | UNDECIDED |\n|---|---|---|---|---|---|")
     gains = {
@@ -199,16 +201,22 @@ def verdicts(replications: int) -> None:
         "growth (15 Elo/1k)": (0.0, 25.0, 40.0, 40.0 + 15.0 * 1.6),
         "harm (-15 Elo/1k)": (0.0, 25.0, 40.0, 40.0 - 15.0 * 1.6),
     }
-    for number, (name, elo) in enumerate(gains.items()):
-        for items in (20, 100, 500):
-            counts = dict.fromkeys(("HARMFUL", "PLATEAU", "DECAY", "CONTINUE", "UNDECIDED"), 0)
-            for replication in range(replications):
-                rng = np.random.default_rng([11, number, items, replication])
-                comparisons, usage = ladder_run(np.array(elo), items, rng)
-                report = evaluate(comparisons, usage, Settings(anchor="baseline", ladders=(POLICIES,)))
-                counts[report.ladders[0].verdict.code] += 1
-            cells = " | ".join(f"{100.0 * count / replications:.1f}" for count in counts.values())
-            print(f"| {name}, {items} | {cells} |", flush=True)
+    runs = [(number, name, elo, items) for number, (name, elo) in enumerate(gains.items()) for items in (20, 100, 500)]
+    with ProcessPoolExecutor(jobs) as pool:
+        for row in pool.map(_judge, runs, [replications] * len(runs)):
+            print(row, flush=True)
+
+
+def _judge(run: tuple[int, str, tuple[float, ...], int], replications: int) -> str:
+    number, name, elo, items = run
+    counts = dict.fromkeys(("HARMFUL", "PLATEAU", "DECAY", "CONTINUE", "UNDECIDED"), 0)
+    for replication in range(replications):
+        rng = np.random.default_rng([11, number, items, replication])
+        comparisons, usage = ladder_run(np.array(elo), items, rng)
+        report = evaluate(comparisons, usage, Settings(anchor="baseline", ladders=(POLICIES,)))
+        counts[report.ladders[0].verdict.code] += 1
+    cells = " | ".join(f"{100.0 * count / replications:.1f}" for count in counts.values())
+    return f"| {name}, {items} | {cells} |"
 
 
 def ladder_run(elo: Floats, items: int, rng: np.random.Generator) -> tuple[Comparisons, Usage]:
@@ -230,20 +238,18 @@ def ladder_run(elo: Floats, items: int, rng: np.random.Generator) -> tuple[Compa
     return comparisons, Usage(**names, task=zero, item=item, policy=policy, tokens=tokens.ravel())
 
 
-def gates(replications: int) -> None:
+def gates(replications: int, jobs: int) -> None:
     print("| gate | truth | n = 50 | n = 200 | n = 500 |\n|---|---|---|---|---|")
     for name, truth, count in GATES:
         rates = []
         for items in (50, 200, 500):
             rng = np.random.default_rng([13, items])
             rates.append(sum(count(rng, items) for _ in range(replications)) / replications)
-        print(
-            f"| {name} | {truth} | " + " | ".join(f"{100.0 * rate:.1f}" for rate in rates) + " |", flush=True
-        )
+        print(f"| {name} | {truth} | " + " | ".join(f"{100.0 * rate:.1f}" for rate in rates) + " |", flush=True)
 
 
 def _pairs(rng: np.random.Generator, items: int, discordant: float, drop: float) -> tuple[Floats, Floats]:
-    """Pass/fail of main and new on the same items, ``discordant`` of them differing, new worse by ``drop``."""
+    """Pass/fail of main and new: a share ``discordant`` of items differs, new is worse by ``drop``."""
     kind = rng.random(items)
     worse, better = 0.5 * (discordant + drop), 0.5 * (discordant - drop)
     main = np.where(kind < worse, 1.0, np.where(kind < worse + better, 0.0, (rng.random(items) < 0.7) * 1.0))
@@ -269,7 +275,7 @@ def _lets_pass(main: Floats, new: Floats) -> bool:
 
 GATES: tuple[tuple[str, str, Callable[[np.random.Generator, int], bool]], ...] = (
     ("naive `new < main` alarms", "no change", lambda rng, n: _naive(*_pairs(rng, n, 0.2, 0.0))),
-    ("regression, pass/fail: false alarms", "no change, 20 % differ", lambda rng, n: _alarm(*_pairs(rng, n, 0.2, 0.0))),
+    ("regression, pass/fail: false alarms", "20 % differ", lambda rng, n: _alarm(*_pairs(rng, n, 0.2, 0.0))),
     ("regression, pass/fail: alarms", "10 points worse", lambda rng, n: _alarm(*_pairs(rng, n, 0.2, 0.1))),
     ("regression, 4 seeds: false alarms", "no change", lambda rng, n: _alarm(*_seeded(rng, n, 0.0))),
     ("non-inferiority 5 points, pass/fail: false passes", "5 points worse, 20 % differ",
@@ -287,25 +293,22 @@ def _logistic(x: Floats) -> Floats:
     return np.asarray(0.5 * (1.0 + np.tanh(0.5 * x)))
 
 
-def parts() -> Iterator[tuple[str, Callable[[int], None]]]:
+def parts() -> Iterator[tuple[str, Callable[[int, int], None]]]:
     yield "coverage", coverage
     yield "verdicts", verdicts
     yield "gates", gates
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replications", type=int, default=1000)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only", choices=[name for name, _ in parts()])
     options = parser.parse_args()
     for name, part in parts():
         if options.only in (None, name):
-            started = time.process_time()
             print(f"\n### {name}, {options.replications} replications\n")
-            part(options.replications)
-            print(f"\n({time.process_time() - started:.0f} CPU seconds)")
+            part(options.replications, options.jobs)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,26 @@ def _parser() -> argparse.ArgumentParser:
     _rating_options(runs)
     runs.set_defaults(run=_import_runs)
 
+    init = commands.add_parser("init", help="write a small eval suite that runs as generated")
+    init.add_argument("folder", type=Path, nargs="?", default=Path("evals"), metavar="DIR", help="default: evals")
+    init.set_defaults(run=_init)
+
+    votes = commands.add_parser("import-votes", help="rate policies from vote files, whatever tool wrote them")
+    votes.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    votes.add_argument("--judge", metavar="NAME", help="who voted, where the file does not say")
+    votes.add_argument("--judge-kind", choices=("person", "model"), default="person")
+    votes.add_argument("--into", type=Path, metavar="RUN_DIR", help="run directory whose votes.jsonl they join")
+    votes.add_argument("--out", type=Path, metavar="DIR", help="folder for leaderboard.csv, .json and .html")
+    votes.add_argument("--lmsys", type=Path, metavar="FILE", help="export all votes in the LMSYS format")
+    votes.add_argument("--anchor", metavar="NAME", help="policy whose rating is 1000")
+    votes.add_argument("--ties", choices=("half", "davidson", "drop"), default="half")
+    votes.set_defaults(run=_import_votes)
+
+    vote = commands.add_parser("vote", help="let people vote on a run's pairs in a browser")
+    vote.add_argument("directory", type=Path, metavar="DIR", help="a folder with ballots.jsonl")
+    vote.add_argument("--port", type=int, default=8765)
+    vote.set_defaults(run=_vote)
+
     embed = commands.add_parser("embed", help="fetch and check a small local model, for --elo-model embedded")
     embed.add_argument("name", nargs="?", metavar="NAME", help="smollm2, qwen2.5-coder-0.5b or qwen2.5-coder-1.5b")
     embed.add_argument("--model-file", metavar="F", help="use this GGUF file instead")
@@ -80,6 +100,34 @@ def _import_runs(options: argparse.Namespace) -> int:
     mapped = import_runs(options.calls, options.outcomes, options.mapping, options.run_dir)
     print(f"imported {len(mapped.attempts)} calls and {len(mapped.outcomes)} outcomes into {options.run_dir}")
     return _report(options)
+
+
+def _init(options: argparse.Namespace) -> int:
+    from pytest_elo.starter import init
+
+    print("\n".join(init(options.folder)))
+    return 0
+
+
+def _import_votes(options: argparse.Namespace) -> int:
+    from pytest_elo.votes.commands import import_command
+
+    return import_command(
+        options.files,
+        judge=options.judge,
+        judge_kind=options.judge_kind,
+        into=options.into,
+        out=options.out,
+        lmsys=options.lmsys,
+        anchor=options.anchor,
+        ties=options.ties,
+    )
+
+
+def _vote(options: argparse.Namespace) -> int:
+    from pytest_elo.votes.commands import vote_command
+
+    return vote_command(options.directory, port=options.port)
 
 
 def _embed(options: argparse.Namespace) -> int:

@@ -163,6 +163,8 @@ class Outcome(_JsonRecord):
     finish_reason: str | None = None
     call_ids: Sequence[str] = ()
     prompt_sha256: str | None = None
+    grading_sha256: str | None = None
+    """What decides the score besides the reply: two runs of an item compare only under equal grading."""
     response_sha256: str | None = None
     marks: Sequence[str] = ()
     """What a reader must know of this row: ``oracle``, ``vote_tie``, ``repaired``, ..."""

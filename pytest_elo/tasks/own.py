@@ -75,6 +75,11 @@ class OwnProblem:
     def grade_with(self) -> Callable[[Ask, Reply], Awaitable[Grade]] | None:
         return self._judged if isinstance(self.grading, Rubric) else None
 
+    @property
+    def grading_rules(self) -> list[Any]:
+        """What decides the score besides the reply, as JSON."""
+        return _rules(self, self.judge)
+
     def answer_key(self, reply: Reply) -> Hashable | None:
         """A number for ``numeric`` checks, JSON for ``schema``, else the normalised text."""
         found = self._found(reply)
@@ -316,12 +321,16 @@ def _warnings(items: Mapping[str, _Item], task_id: str, judge: str | None) -> It
 
 def _fingerprint(items: Mapping[str, _Item], judge: str | None) -> str:
     rules = [
-        [item.item_id, item.messages, item.max_tokens, type(item.grading).__name__, item.grading.rule, *_extra(item)]
-        for item in items.values()
+        [item.item_id, item.messages, item.max_tokens, *_rules(item, judge), *_extra(item)] for item in items.values()
     ]
-    judged = [judge] if any(isinstance(item.grading, Rubric) for item in items.values()) else []
-    return hashlib.sha256(json.dumps([ANSWERS_VERSION, PARSING_VERSION, rules, *judged]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(rules).encode()).hexdigest()
 
 
 def _extra(item: _Item) -> list[Any]:
     return [] if item.verify is None else [item.verify.rule]
+
+
+def _rules(item: _Item | OwnProblem, judge: str | None) -> list[Any]:
+    """What decides an item's score besides the reply, as JSON."""
+    judged = [judge] if isinstance(item.grading, Rubric) else []
+    return [ANSWERS_VERSION, PARSING_VERSION, type(item.grading).__name__, item.grading.rule, *judged]

@@ -65,9 +65,7 @@ def test_pooled_firth_of_the_articles_sample():
     ]:
         wins[winner, loser] += 1.0
     together = np.ones((1, 4, 4), dtype=bool)
-    fit = fit_tables(
-        wins[None], np.zeros((1, 4, 4)), together, davidson=np.array([False]), penalised=np.array([True])
-    )
+    fit = fit_tables(wins[None], np.zeros((1, 4, 4)), together, davidson=np.array([False]), penalised=np.array([True]))
     theta = (fit.theta[0] - fit.theta[0, 0]) * ELO_PER_LOGIT
     assert [round(x) for x in theta] == [0, -274, -274, -87]
     assert 0.5 * fit.virtual.sum() == pytest.approx(3.0)
@@ -91,10 +89,7 @@ def test_votes_are_counted_in_chunks_as_in_a_loop():
     outcome = rng.integers(0, 3, len(a)).astype(np.int8)
     wins, ties = count_votes(a, b, outcome, 5)
     assert wins.sum() + ties.sum() / 2 == len(a)
-    assert (
-        wins[1, 3]
-        == ((a == 1) & (b == 3) & (outcome == 2)).sum() + ((a == 3) & (b == 1) & (outcome == 0)).sum()
-    )
+    assert wins[1, 3] == ((a == 1) & (b == 3) & (outcome == 2)).sum() + ((a == 3) & (b == 1) & (outcome == 0)).sum()
     assert ties[1, 3] == ties[3, 1] == (outcome[((a == 1) & (b == 3)) | ((a == 3) & (b == 1))] == 1).sum()
     with pytest.raises(DataError, match=r"votes.outcome: row 3 holds a code outside 0..2"):
         count_votes(np.zeros(4, int), np.ones(4, int), np.array([0, 1, 2, 3]), 2)
@@ -146,8 +141,8 @@ def test_outcomes_meet_in_all_pairs_of_repeats():
     }
     with pytest.raises(DataError, match="task 't', item 'i', policy 'a', repeat 0 stands twice"):
         comparisons_from_outcomes(
-            tasks=("t",), items=("i",), policies=("a",), task=[0, 0], item=[0, 0], policy=[0, 0], repeat=[0, 0],
-            score=[1.0, 0.0],
+            tasks=("t",), items=("i",), policies=("a",), task=[0, 0], item=[0, 0], policy=[0, 0],
+            repeat=[0, 0], score=[1.0, 0.0],
         )  # fmt: skip
 
 

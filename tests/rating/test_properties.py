@@ -7,11 +7,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from pytest_elo.errors import DataError
 from pytest_elo.rating import Comparisons, Settings, Usage, evaluate
 from pytest_elo.rating.bradley_terry import bradley_terry
 
@@ -185,11 +184,8 @@ def test_splitting_a_row_in_two_halves_says_the_same(seed, n_tasks):
         if getattr(comparisons, name) is not None
     }
     split = dataclasses.replace(comparisons, **doubled, weight=np.full(2 * len(comparisons.task), 0.5))
-    try:
-        whole = evaluate(comparisons, usage, chosen)
-    except DataError as error:
-        assert "no comparison or usage names 'a'" in str(error)
-        return
+    assume(0 in np.r_[comparisons.a, comparisons.b])
+    whole = evaluate(comparisons, usage, chosen)
     halves = evaluate(split, usage, chosen)
     for row in whole.policies:
         other = next(each for each in halves.policies if each.policy == row.policy)

@@ -82,9 +82,7 @@ def test_one_lost_game_is_ln_3_under_firth():
     wins = np.array([[0.0, 0.0], [1.0, 0.0]])
     fit = bradley_terry(wins, np.zeros_like(wins))
     assert fit.penalised
-    assert (fit.theta[0] - fit.theta[1]) * ELO_PER_LOGIT == pytest.approx(
-        -ELO_PER_LOGIT * math.log(3.0), abs=1e-9
-    )
+    assert (fit.theta[0] - fit.theta[1]) * ELO_PER_LOGIT == pytest.approx(-ELO_PER_LOGIT * math.log(3.0), abs=1e-9)
 
 
 def test_many_policies_by_conjugate_gradients_agree_with_the_inverse():

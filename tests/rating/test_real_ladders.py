@@ -34,7 +34,7 @@ HUMANEVAL = {
         "LDB (full)": ("ldb", "gpt-3.5-turbo-0613+gpt-3.5-turbo-0613"),
     },
 }
-"""The debugger's logs leave out the call that wrote its seed program: the baseline's tokens are added to it."""
+"""The debugger's logs leave out the call that wrote its seed program: the baseline's tokens are added."""
 
 
 def humaneval(rows, family):
@@ -51,8 +51,8 @@ def humaneval(rows, family):
             tokens[i, j].append(float(row["prompt_tokens"]) + float(row["completion_tokens"]))
     item, policy, repeat, score = (np.array(column) for column in zip(*outcomes, strict=True))
     comparisons = comparisons_from_outcomes(
-        tasks=("humaneval",), items=items, policies=policies, task=np.zeros_like(item), item=item, policy=policy,
-        repeat=repeat, score=score,
+        tasks=("humaneval",), items=items, policies=policies, task=np.zeros_like(item), item=item,
+        policy=policy, repeat=repeat, score=score,
     )  # fmt: skip
     seeded = policies.index("LDB (full)"), policies.index("baseline")
     cells = [
@@ -61,8 +61,8 @@ def humaneval(rows, family):
     ]
     item, policy, mean = (np.array(column) for column in zip(*cells, strict=True))
     usage = Usage(
-        tasks=("humaneval",), items=items, policies=policies, task=np.zeros_like(item), item=item, policy=policy,
-        tokens=mean,
+        tasks=("humaneval",), items=items, policies=policies, task=np.zeros_like(item), item=item,
+        policy=policy, tokens=mean,
     )  # fmt: skip
     return comparisons, usage
 
@@ -81,11 +81,7 @@ def test_humaneval_agents(table, family):
     report = evaluate(comparisons, usage, settings)
     assert {row.policy for row in report.policies} == set(HUMANEVAL[family])
     for row in report.policies:
-        want = {
-            key: float(value)
-            for key, value in expected[row.policy].items()
-            if key not in ("family", "strategy")
-        }
+        want = {key: float(value) for key, value in expected[row.policy].items() if key not in ("family", "strategy")}
         assert row.delta.value == pytest.approx(want["dElo_half"], abs=0.1)
         assert row.tokens_per_item == pytest.approx(want["tokens_per_task"], abs=0.1)
         assert row.elo_per_1k.value == pytest.approx(want["elo_per_1k"], abs=0.1)
@@ -157,8 +153,7 @@ def test_voting_that_rises_and_falls_stays_so():
 
     p = np.r_[np.full(50, 0.9), np.full(50, 0.4)]
     policies = {
-        f"vote{k}": (np.array([majority(x, k) for x in p]), np.full(100, 100.0 * k))
-        for k in (1, 3, 5, 7, 9, 31)
+        f"vote{k}": (np.array([majority(x, k) for x in p]), np.full(100, 100.0 * k)) for k in (1, 3, 5, 7, 9, 31)
     }
     comparisons, usage = from_chances(policies)
     settings = Settings(anchor="vote1", ladders=(tuple(policies),))
@@ -182,9 +177,7 @@ def from_chances(policies):
     item, a, b, share, weight = (np.array(column) for column in zip(*rows, strict=True))
     items = tuple(f"item{k:03}" for k in range(n_items))
     common = {"tasks": ("game",), "items": items, "policies": names}
-    comparisons = Comparisons(
-        **common, task=np.zeros_like(item), item=item, a=a, b=b, share=share, weight=weight
-    )
+    comparisons = Comparisons(**common, task=np.zeros_like(item), item=item, a=a, b=b, share=share, weight=weight)
     usage = Usage(
         **common,
         task=np.zeros(n_items * len(names), dtype=int),
