@@ -280,6 +280,9 @@ class Runner:
         from pytest_elo.session.asking import TurnAsk
 
         problem = key.task.pose(key.item_id, key.repeat)
+        unfit = await _preflight(problem)
+        if unfit is not None:
+            return TrialResult(problem=problem, call_ids=(), status=unfit.status, reason=unfit.detail)
         tag = self._tag(key)
         bound = self.gateway.ask_as(tag)
         rerun = 0 if self.plan.mode == "replay" else self._reruns.get(key, 0)
@@ -312,6 +315,15 @@ class Runner:
         calls = [call.call_id for call in ask.calls if call.tag.role != "judge"]
         self.journal.settle({call_id: call_id in kept for call_id in calls})
         return calls
+
+
+async def _preflight(problem: Problem) -> Grade | None:
+    """Why the item's environment cannot grade any answer, found out before the model is asked."""
+    preflight = getattr(problem, "preflight", None)
+    if preflight is None:
+        return None
+    unfit: Grade | None = await asyncio.to_thread(preflight)
+    return unfit
 
 
 async def _graded(problem: Problem, ask: object, answer: Answer) -> Grade | None:
