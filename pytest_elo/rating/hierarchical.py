@@ -12,7 +12,7 @@ where P is the prior's precision. The evidence is
 .. math:: l - \sum_t \frac{|d_t|^2}{2\tau^2} - \tfrac12 \mu' P \mu - \tfrac12 \sum_t \log|I + \tau^2 H_t|
           - \tfrac12 \log|P + \sum_t A_t H_t|,
 
-weighted with a prior on tau: 0.15 on tau = 0 (which is pooling), the rest half-normal with scale 150
+weighted with a prior on tau: 0.12 on tau = 0 (which is pooling), the rest half-normal with scale 150
 Elo. A task needs no anchor.
 
 The likelihood counts comparisons as independent, which they are not when items repeat or tie: each task's
@@ -45,7 +45,7 @@ PRIOR_SD = 400.0
 TAU_SCALE = 150.0
 """Elo; scale of the half-normal prior on tau"""
 
-EQUAL_TASKS = 0.15
+EQUAL_TASKS = 0.12
 """Prior probability that all tasks share one set of ratings. Without it the interval covers 98 % where they
 do; with half of it on equal tasks it covers 91 % where they differ a little (SD 30 Elo, simulated)."""
 
