@@ -14,7 +14,10 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; errors of the user are one line on stderr and their exit code."""
-    options = _parser().parse_args(arguments)
+    options, rest = _parser().parse_known_args(arguments)
+    if rest and options.run is not _doctor:
+        _parser().error(f"unrecognized arguments: {' '.join(rest)}")
+    options.pytest_arguments = rest
     try:
         run: Callable[[argparse.Namespace], int] = options.run
         return run(options)
@@ -61,6 +64,13 @@ def _parser() -> argparse.ArgumentParser:
     vote.add_argument("directory", type=Path, metavar="DIR", help="a folder with ballots.jsonl")
     vote.add_argument("--port", type=int, default=8765)
     vote.set_defaults(run=_vote)
+
+    doctor = commands.add_parser(
+        "doctor",
+        help="check settings, key, address, models, ledger and the files of coding clients; run no item",
+        epilog="Takes the paths and options of pytest, such as `pytest-elo doctor evals --elo-model NAME`.",
+    )
+    doctor.set_defaults(run=_doctor)
 
     embed = commands.add_parser("embed", help="fetch and check a small local model, for --elo-model embedded")
     embed.add_argument("name", nargs="?", metavar="NAME", help="smollm2, qwen2.5-coder-0.5b or qwen2.5-coder-1.5b")
@@ -128,6 +138,12 @@ def _vote(options: argparse.Namespace) -> int:
     from pytest_elo.votes.commands import vote_command
 
     return vote_command(options.directory, port=options.port)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    import pytest  # pytest reads its options and ini files: the doctor sees what a run would see
+
+    return int(pytest.main(["--elo-doctor", *options.pytest_arguments]))
 
 
 def _embed(options: argparse.Namespace) -> int:

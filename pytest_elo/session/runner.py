@@ -248,13 +248,17 @@ class Runner:
         if self._journal is not None:
             self._journal.shut()
 
-    def _may_go_on(self) -> bool:
-        return self.stop_reason() is None
+    def _may_go_on(self) -> bool | None:
+        if self.stop_reason() is not None:
+            return False
+        return True if self._budget is None or self._budget.has_room else None
+
+    def _is_stopping(self) -> bool:
+        return self._engine is not None and (self._engine.is_stopped or self.stop_reason() is not None)
 
     def _time_left_s(self) -> float:
         # a call in flight may end, but no retry of it is waited for once the run stops
-        is_stopping = self._engine is not None and (self._engine.is_stopped or not self._may_go_on())
-        return 0.0 if is_stopping else float("inf")
+        return 0.0 if self._is_stopping() else float("inf")
 
     def _tag(self, key: TrialKey) -> Tag:
         return Tag(key.task_id, key.item_id, key.strategy, key.repeat, condition=self._condition(key))
@@ -308,7 +312,7 @@ class Runner:
 
     def _refuse_if_stopping(self) -> None:
         """What fails while the run stops is not the model's doing: the item is simply not done."""
-        if not self._may_go_on() or self.engine.is_stopped:
+        if self._is_stopping():
             raise asyncio.CancelledError from None
 
     def _settle(self, ask: BoundAsk, kept: Sequence[str]) -> list[str]:
