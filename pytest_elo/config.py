@@ -18,6 +18,7 @@ from pytest_elo.errors import ConfigError
 
 __all__ = [
     "DEFAULT_BASE_URL",
+    "GateSettings",
     "Overrides",
     "RatingSettings",
     "Settings",
@@ -52,6 +53,20 @@ class RatingSettings:
     missing_anchor: str = "error"
 
 
+@dataclass(frozen=True, slots=True)
+class GateSettings:
+    """Conditions on a run that decide the exit code; ``docs/gates.md`` describes their language."""
+
+    rules: tuple[tuple[str, str], ...] = ()
+    """(text, where it stands), in order"""
+    strict: bool = False
+    """an inconclusive gate breaks the build"""
+    allow: tuple[str, ...] = ()
+    """what may differ from a stored run: model, endpoint, seed, grading; and self_judging"""
+    baselines: Path | None = None
+    """folder of the stored runs"""
+
+
 DEFAULT_STRATEGIES = (
     StrategySpec("baseline", "single", {"temperature": 0.0}),
     StrategySpec("r3", "vote", {"n": 3, "temperature": 0.8}),
@@ -82,6 +97,7 @@ class Settings:
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     recordings: Path | None = None
     rating: RatingSettings = field(default_factory=RatingSettings)
+    gates: GateSettings = field(default_factory=GateSettings)
     concurrency: int = 64
     limit: int | None = None
     strict: bool = False
@@ -96,6 +112,8 @@ class Overrides:
 
     values: Mapping[str, Any] = field(default_factory=dict)
     strategies: tuple[str, ...] | None = None
+    gates: tuple[tuple[str, str], ...] = ()
+    """(text, where it stands): added to those of ``elo.yaml``"""
 
 
 def fingerprint(*parts: object) -> str:
@@ -112,6 +130,8 @@ def load(path: Path | None, overrides: Overrides | None = None) -> Settings:
     overrides = overrides or Overrides()
     settings = Settings() if path is None else _from_yaml(path)
     settings = replace(settings, **dict(overrides.values))
+    if overrides.gates:
+        settings = replace(settings, gates=replace(settings.gates, rules=settings.gates.rules + overrides.gates))
     declared = [spec.name for spec in settings.strategies]
     settings = _select_strategies(settings, overrides.strategies)
     _check(settings, declared)
@@ -130,10 +150,13 @@ _TOP = {
     "tasks",
     "recordings",
     "rating",
+    "gates",
     "concurrency",
 }
 _GATEWAY = {"base_url", "api_key_env", "timeout_s", "max_retries", "allow_model_substitution"}
 _RATING = set(RatingSettings.__dataclass_fields__)
+_GATES = {"rules", "strict", "allow", "baselines"}
+_ALLOWED_TO_DIFFER = ("model", "endpoint", "seed", "grading", "self_judging")
 
 
 def _from_yaml(path: Path) -> Settings:
@@ -164,6 +187,7 @@ def _from_yaml(path: Path) -> Settings:
     names = [spec.name for spec in values.get("strategies", DEFAULT_STRATEGIES)]
     values["ladders"] = _ladders(document.get("ladders"), names, where)
     values["tasks"] = _tasks(document.get("tasks"), where)
+    values["gates"] = _gates(document.get("gates"), path)
     if document.get("recordings"):
         values["recordings"] = (path.parent / str(document["recordings"])).resolve()
     return Settings(**values)
@@ -247,6 +271,30 @@ def _tasks(value: object, where: str) -> dict[str, dict[str, Any]]:
     if not isinstance(value, dict) or not all(isinstance(body, dict) for body in value.values()):
         raise ConfigError(f"{where}: tasks must map task names to their options, such as {{gpqa: {{few_shot: 1}}}}")
     return value
+
+
+def _gates(value: object, path: Path) -> GateSettings:
+    """A list of gates, or a mapping with ``rules`` and how they are judged."""
+    where = f"{path}: gates"
+    body = value if isinstance(value, dict) else {"rules": value}
+    _known(body, _GATES, where)
+    rules = body.get("rules") or []
+    if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
+        raise ConfigError(f"{where}: write a list of lines such as [r3 delta_elo > 0], or a mapping with rules")
+    strict, allow = body.get("strict", False), body.get("allow") or []
+    if not isinstance(strict, bool):
+        raise ConfigError(f"{where}.strict is {strict!r}; write true or false")
+    if not isinstance(allow, list):
+        raise ConfigError(f"{where}.allow is {allow!r}; write a list such as [model]")
+    for name in allow:
+        if name not in _ALLOWED_TO_DIFFER:
+            raise ConfigError(f"{where}.allow: {name!r} cannot be allowed{did_you_mean(str(name), _ALLOWED_TO_DIFFER)}")
+    return GateSettings(
+        rules=tuple((rule, f"{where}[{number}]") for number, rule in enumerate(rules)),
+        strict=strict,
+        allow=tuple(allow),
+        baselines=path.parent / str(body.get("baselines") or "baselines"),
+    )
 
 
 def _select_strategies(settings: Settings, names: tuple[str, ...] | None) -> Settings:

@@ -13,7 +13,7 @@ from typing import Any
 from pytest_elo.ledger.rundir import write_atomically
 from pytest_elo.ledger.totals import by_strategy, by_task_strategy
 from pytest_elo.records import POLICY_ROLES
-from pytest_elo.report.build import Report
+from pytest_elo.report.build import GATES, Report
 from pytest_elo.report.table import lines
 
 __all__ = ["elo_document", "write_files"]
@@ -49,6 +49,8 @@ def write_files(report: Report, path: Path) -> None:
     write_atomically(path / "failures.jsonl", _failures(report))
     write_atomically(path / "elo.json", _json(elo_document(report)))
     write_atomically(path / "elo.csv", _csv(_elo_rows(report), ELO_COLUMNS))
+    if report.gates:
+        write_atomically(path / GATES, _json({"v": 1, "gates": [result.to_dict() for result in report.gates]}))
     write_atomically(path / "report.md", _markdown(report))
 
 

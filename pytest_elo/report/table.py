@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pytest_elo.gates.words import gate_lines
 from pytest_elo.records import MODEL_STATUSES
 from pytest_elo.report.build import Report
 from pytest_elo.report.numbers import MISSING, interval, plain, signed
@@ -31,6 +32,8 @@ def lines(report: Report) -> list[str]:
     out += list(_counts(report))
     out += [f"warning: {warning}" for warning in (report.rating.warnings if report.rating else ())]
     out += [f"note: {note}" for note in report.notes]
+    if report.gates:
+        out += ["", *gate_lines(report.gates)]
     return out
 
 

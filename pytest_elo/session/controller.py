@@ -13,6 +13,7 @@ from pytest_elo.config import Settings
 from pytest_elo.errors import EloError
 from pytest_elo.ledger.fold import Ledger
 from pytest_elo.ledger.rundir import RunDir, new_run_id, recover
+from pytest_elo.session.gating import Gatekeeper
 from pytest_elo.session.plan import Plan, run_header
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Controller:
         """Why the run could not be rated, when that is an error."""
         self._config = config
         self._access: Access | None = None
+        self._gates = Gatekeeper(config, settings)
         self._notices: list[str] = []
         self._expected: dict[str, None] = {}
         self._reported: set[str] = set()
@@ -190,15 +192,23 @@ class Controller:
 
         try:
             self.report = build(self.run_dir.path)
-            write_files(self.report, self.run_dir.path)
+            if not self._interrupted:
+                self.report = self._gates.judge(self.report)
         except EloError as error:
             self.problem = error
+        if self.report is not None:
+            write_files(self.report, self.run_dir.path)
 
     def _exit_status(self, status: int) -> int:
+        from pytest_elo.gates.results import exit_code
+
         if self._usage_error and status in (0, 1, 2):
             return 4
         if self.problem is not None and status in (0, 1):
             return self.problem.exit_code
+        gates = exit_code(self.report.gates) if self.report is not None else 0
+        if status in (0, 1) and gates:
+            return gates
         if status == 0 and self._missing():
             return 1
         return status

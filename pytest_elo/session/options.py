@@ -27,8 +27,10 @@ def add_options(parser: pytest.Parser) -> None:
     option("--elo-limit", metavar="N", type=int, help="take only the first N items of each task")
     option("--elo-concurrency", metavar="N", type=int, help="items in flight over all workers (default 64)")
     option("--elo-missing-anchor", choices=("error", "drop"), help="what to do with a task that lacks the anchor")
+    option("--elo-gate", metavar="EXPR", action="append", default=[], help="a gate besides elo.yaml's; may be repeated")
     option("--elo-strict", action="store_true", help="a wrong answer fails its test")
     option("--elo-debug", action="store_true", help="show tracebacks of errors that are normally one line")
+    parser.addini("elo_gates", "gates besides elo.yaml's, one a line", type="linelist")
     parser.addini("elo_config", "elo.yaml to use, relative to the root directory")
 
 
@@ -70,7 +72,15 @@ def _nearest(config: pytest.Config, argument: str) -> Path | None:
 
 def read_settings(config: pytest.Config, path: Path) -> Settings:
     """Settings of this session after precedence: option > environment > elo.yaml."""
-    return load(path, Overrides(values=_values(config), strategies=_names(config.getoption("--elo-strategies"))))
+    strategies = _names(config.getoption("--elo-strategies"))
+    return load(path, Overrides(values=_values(config), strategies=strategies, gates=_gates(config)))
+
+
+def _gates(config: pytest.Config) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        [(text, "elo_gates") for text in config.getini("elo_gates")]
+        + [(text, "--elo-gate") for text in config.getoption("--elo-gate")]
+    )
 
 
 def _values(config: pytest.Config) -> dict[str, Any]:

@@ -58,6 +58,7 @@ def run_header(settings: Settings, plan: Plan, started: str) -> dict[str, Any]:
         "model": plan.model,
         "host": plan.host,
         "identity": plan.identity,
+        "config": os.path.relpath(plan.config_path),
         "seed": settings.seed,
         "repeats": settings.repeats,
         "anchor": settings.anchor,
