@@ -1,25 +1,28 @@
 """Typed settings: where they come from, in one precedence, and the condition they make.
 
 Precedence, decided in ``load`` and nowhere else: command-line option > environment > pyproject/ini >
-``elo.yaml``. Unknown keys are errors with a suggestion. Relative paths in ``elo.yaml`` are relative to it.
+``elo.yaml`` > ``config.toml`` > ``settings.json`` > default. Unknown keys are errors with a suggestion.
+Relative paths in a file are relative to it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pytest_elo._text import did_you_mean
+from pytest_elo.config_files import Document, merged, read_document
+from pytest_elo.config_gates import GateSettings, check_gates, gates_of
 from pytest_elo.errors import ConfigError
 
 __all__ = [
     "DEFAULT_BASE_URL",
-    "GateSettings",
     "Overrides",
+    "Price",
     "RatingSettings",
     "Settings",
     "StrategySpec",
@@ -41,6 +44,16 @@ class StrategySpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Price:
+    """What a model costs, in USD per million tokens."""
+
+    prompt: float
+    completion: float
+    cached: float | None = None
+    """Prompt tokens read from the provider's cache; ``None``: as other prompt tokens."""
+
+
+@dataclass(frozen=True, slots=True)
 class RatingSettings:
     """How outcomes become Elo; see ``docs/statistics.md``."""
 
@@ -51,20 +64,8 @@ class RatingSettings:
     rounds: int = 1000
     worth_elo_per_1k: float = 5.0
     missing_anchor: str = "error"
-
-
-@dataclass(frozen=True, slots=True)
-class GateSettings:
-    """Conditions on a run that decide the exit code; ``docs/gates.md`` describes their language."""
-
-    rules: tuple[tuple[str, str], ...] = ()
-    """(text, where it stands), in order"""
-    strict: bool = False
-    """an inconclusive gate breaks the build"""
-    allow: tuple[str, ...] = ()
-    """what may differ from a stored run: model, endpoint, seed, grading; and self_judging"""
-    baselines: Path | None = None
-    """folder of the stored runs"""
+    online_k: float | None = None
+    """K of the online Elo view, a further table; ``None``: there is none. No rating depends on it."""
 
 
 DEFAULT_STRATEGIES = (
@@ -79,6 +80,8 @@ class Settings:
     """Everything a run was told, after precedence; immutable and the same in every process."""
 
     path: Path | None = None
+    """The highest of ``paths``; names the settings in errors."""
+    paths: tuple[Path, ...] = ()
     base_url: str = DEFAULT_BASE_URL
     base_url_from: str = "default"
     key_variable: str = DEFAULT_KEY_VARIABLE
@@ -88,6 +91,10 @@ class Settings:
     max_retries: int = 4
     allow_model_substitution: bool = False
     model: str | None = None
+    models: Mapping[str, Any] = field(default_factory=dict)
+    """Further models by role: ``judge``, ``baseline``, or the name of a task."""
+    temperature: float | None = None
+    """Of calls whose strategy names none."""
     seed: int = 0
     repeats: int = 1
     max_tokens: int | None = None
@@ -101,6 +108,15 @@ class Settings:
     concurrency: int = 64
     limit: int | None = None
     strict: bool = False
+    token_budget: int | None = None
+    usd_budget: float | None = None
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """By model."""
+    prices_date: str | None = None
+    output_elo: Path | None = None
+    """Where a copy of ``elo.json`` goes besides the run directory."""
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Where each setting that is no default comes from, by its key in ``elo.yaml`` or its option."""
 
     def strategy(self, name: str) -> StrategySpec:
         return next(spec for spec in self.strategies if spec.name == name)
@@ -108,12 +124,13 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What stands above ``elo.yaml``: values from options, environment and ini, already in that order."""
+    """What stands above all files: values from options, environment and ini, already in that order."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     strategies: tuple[str, ...] | None = None
+    origins: Mapping[str, str] = field(default_factory=dict)
     gates: tuple[tuple[str, str], ...] = ()
-    """(text, where it stands): added to those of ``elo.yaml``"""
+    """(text, where it stands): added to those of the files"""
 
 
 def fingerprint(*parts: object) -> str:
@@ -122,28 +139,38 @@ def fingerprint(*parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def load(path: Path | None, overrides: Overrides | None = None) -> Settings:
-    """Read ``elo.yaml`` (or take the defaults), apply the overrides, check what can be checked without I/O.
+def load(paths: Path | Sequence[Path] | None, overrides: Overrides | None = None) -> Settings:
+    """Read the files (or take the defaults), apply the overrides, check what can be checked without I/O.
 
     Raises ``ConfigError`` naming the file and key.
     """
     overrides = overrides or Overrides()
-    settings = Settings() if path is None else _from_yaml(path)
-    settings = replace(settings, **dict(overrides.values))
+    files = [paths] if isinstance(paths, Path) else list(paths or ())
+    document = merged([_known_keys(read_document(path)) for path in files])
+    settings = _from_document(document) if files else Settings()
+    origins = {key: str(path) for key, path in document.origins.items()} | dict(overrides.origins)
+    settings = replace(settings, **dict(overrides.values), origins=origins)
     if overrides.gates:
         settings = replace(settings, gates=replace(settings.gates, rules=settings.gates.rules + overrides.gates))
     declared = [spec.name for spec in settings.strategies]
     settings = _select_strategies(settings, overrides.strategies)
     _check(settings, declared)
-    return settings
+    return replace(settings, strategies=tuple(_with_temperature(spec, settings) for spec in settings.strategies))
 
 
+def _with_temperature(spec: StrategySpec, settings: Settings) -> StrategySpec:
+    """The general ``temperature`` is that of single calls; copies of one answer would be no vote."""
+    is_named = "temperature" in spec.parameters and spec not in DEFAULT_STRATEGIES
+    if settings.temperature is None or spec.kind != "single" or is_named:
+        return spec
+    return replace(spec, parameters={**spec.parameters, "temperature": settings.temperature})
+
+
+_PLAIN = ("model", "temperature", "seed", "repeats", "max_tokens", "concurrency", "token_budget", "usd_budget")
 _TOP = {
+    *_PLAIN,
     "gateway",
-    "model",
-    "seed",
-    "repeats",
-    "max_tokens",
+    "models",
     "anchor",
     "strategies",
     "ladders",
@@ -151,69 +178,88 @@ _TOP = {
     "recordings",
     "rating",
     "gates",
-    "concurrency",
+    "prices",
+    "output_elo",
 }
 _GATEWAY = {"base_url", "api_key_env", "timeout_s", "max_retries", "allow_model_substitution"}
 _RATING = set(RatingSettings.__dataclass_fields__)
-_GATES = {"rules", "strict", "allow", "baselines"}
-_ALLOWED_TO_DIFFER = ("model", "endpoint", "seed", "grading", "self_judging")
 
 
-def _from_yaml(path: Path) -> Settings:
-    document = _read_yaml(path)
+def _known_keys(document: Document) -> Document:
+    """Each file is checked by itself, so that an error names the file it is in."""
+    where = str(document.paths[0])
+    _known(document.values, _TOP, where)
+    _known(_section(document.values, "gateway", where), _GATEWAY, f"{where}: gateway")
+    _known(_section(document.values, "rating", where), _RATING, f"{where}: rating")
+    _tasks(document.values.get("tasks"), where)
+    _prices(document.values.get("prices"), where)
+    check_gates(document.values.get("gates"), document.paths[0])
+    return document
+
+
+def _from_document(document: Document) -> Settings:
+    found, path = document.values, document.paths[0]
     where = str(path)
-    _known(document, _TOP, where)
-    gateway = _section(document, "gateway", where)
-    _known(gateway, _GATEWAY, f"{where}: gateway")
-    rating = _section(document, "rating", where)
-    _known(rating, _RATING, f"{where}: rating")
-    strategies = _strategies(document.get("strategies"), where)
-    values: dict[str, Any] = {"path": path, "rating": RatingSettings(**rating)}
+    gateway = _section(found, "gateway", where)
+    strategies = _strategies(found.get("strategies"), where)
+    values: dict[str, Any] = {
+        "path": path,
+        "paths": document.paths,
+        "rating": RatingSettings(**_section(found, "rating", where)),
+    }
     if "base_url" in gateway:
-        values |= {"base_url": gateway["base_url"], "base_url_from": where, "gateway_configured": True}
+        origin = str(document.origins["gateway.base_url"])
+        values |= {"base_url": gateway["base_url"], "base_url_from": origin, "gateway_configured": True}
     if "api_key_env" in gateway:
         values["key_variable"] = gateway["api_key_env"]
     for key in ("timeout_s", "max_retries", "allow_model_substitution"):
         if key in gateway:
             values[key] = gateway[key]
-    for key in ("model", "seed", "repeats", "max_tokens", "concurrency"):
-        if document.get(key) is not None:
-            values[key] = document[key]
+    for key in _PLAIN:
+        if found.get(key) is not None:
+            values[key] = found[key]
     if strategies:
         values["strategies"] = strategies
-        values["anchor"] = document.get("anchor") or strategies[0].name
-    elif "anchor" in document:
-        values["anchor"] = document["anchor"]
+        values["anchor"] = found.get("anchor") or strategies[0].name
+    elif "anchor" in found:
+        values["anchor"] = found["anchor"]
     names = [spec.name for spec in values.get("strategies", DEFAULT_STRATEGIES)]
-    values["ladders"] = _ladders(document.get("ladders"), names, where)
-    values["tasks"] = _tasks(document.get("tasks"), where)
-    values["gates"] = _gates(document.get("gates"), path)
-    if document.get("recordings"):
-        values["recordings"] = (path.parent / str(document["recordings"])).resolve()
+    values["ladders"] = _ladders(found.get("ladders"), names, where)
+    values["tasks"] = _tasks(found.get("tasks"), where)
+    values["models"] = _section(found, "models", where)
+    values["prices"], values["prices_date"] = _prices(found.get("prices"), where)
+    gates_from = next((file for key, file in document.origins.items() if key.split(".")[0] == "gates"), path)
+    values["gates"] = gates_of(found.get("gates"), gates_from)
+    for key in ("recordings", "output_elo"):
+        if found.get(key):
+            values[key] = Path(str(found[key]))
     return Settings(**values)
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
-    import yaml  # imported here: a project without evals never pays for it
+def _prices(value: object, where: str) -> tuple[dict[str, Price], str | None]:
+    """``{date: 2026-01-31, models: {name: {prompt: 5, completion: 25}}}``: prices change, so they carry a date."""
+    if value is None:
+        return {}, None
+    form = "{date: <when they were read>, models: {<name>: {prompt: <USD per million>, completion: <the same>}}}"
+    models = value.get("models") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(models, dict) or "date" not in value:
+        raise ConfigError(f"{where}: prices must be {form}")
+    _known(value, ("date", "models"), f"{where}: prices")
+    found: dict[str, Price] = {}
+    for name, price in models.items():
+        place = f"{where}: prices.models.{name}"
+        if not isinstance(price, dict):
+            raise ConfigError(f"{place} is {price!r}; give {{prompt: <USD per million tokens>, completion: ...}}")
+        _known(price, Price.__dataclass_fields__, place)
+        for key in ("prompt", "completion", *(["cached"] if "cached" in price else [])):
+            if not _is_number(price.get(key)) or price[key] < 0:
+                raise ConfigError(f"{place}: {key} is {price.get(key)!r}; give USD per million tokens")
+        found[str(name)] = Price(**price)
+    return found, str(value["date"])
 
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read ({error}); give a UTF-8 YAML file") from None
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or error
-        raise ConfigError(f"{path}:{line} is not valid YAML: {problem}") from None
-    except RecursionError:
-        raise ConfigError(f"{path}: is nested too deeply to be a configuration") from None
-    if document is None:
-        return {}
-    if not isinstance(document, dict):
-        raise ConfigError(f"{path}: the top level must be a mapping of settings, not a {type(document).__name__}")
-    return document
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _known(section: Mapping[Any, Any], known: Iterable[str], where: str) -> None:
@@ -273,30 +319,6 @@ def _tasks(value: object, where: str) -> dict[str, dict[str, Any]]:
     return value
 
 
-def _gates(value: object, path: Path) -> GateSettings:
-    """A list of gates, or a mapping with ``rules`` and how they are judged."""
-    where = f"{path}: gates"
-    body = value if isinstance(value, dict) else {"rules": value}
-    _known(body, _GATES, where)
-    rules = body.get("rules") or []
-    if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
-        raise ConfigError(f"{where}: write a list of lines such as [r3 delta_elo > 0], or a mapping with rules")
-    strict, allow = body.get("strict", False), body.get("allow") or []
-    if not isinstance(strict, bool):
-        raise ConfigError(f"{where}.strict is {strict!r}; write true or false")
-    if not isinstance(allow, list):
-        raise ConfigError(f"{where}.allow is {allow!r}; write a list such as [model]")
-    for name in allow:
-        if name not in _ALLOWED_TO_DIFFER:
-            raise ConfigError(f"{where}.allow: {name!r} cannot be allowed{did_you_mean(str(name), _ALLOWED_TO_DIFFER)}")
-    return GateSettings(
-        rules=tuple((rule, f"{where}[{number}]") for number, rule in enumerate(rules)),
-        strict=strict,
-        allow=tuple(allow),
-        baselines=path.parent / str(body.get("baselines") or "baselines"),
-    )
-
-
 def _select_strategies(settings: Settings, names: tuple[str, ...] | None) -> Settings:
     if names is None:
         return settings
@@ -330,6 +352,17 @@ def _check(settings: Settings, declared: list[str]) -> None:
         value = getattr(settings, name)
         if not isinstance(value, int) or isinstance(value, bool) or value < low:
             raise ConfigError(f"{where}: {name} is {value!r}; give a whole number of at least {low}")
+    for name, low in (("token_budget", 1), ("max_tokens", 1)):
+        value = getattr(settings, name)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < low):
+            raise ConfigError(f"{where}: {name} is {value!r}; give a whole number of at least {low}")
+    for name, value in (("usd_budget", settings.usd_budget), ("rating.online_k", settings.rating.online_k)):
+        if value is not None and (not _is_number(value) or value <= 0):
+            raise ConfigError(f"{where}: {name} is {value!r}; give a number above 0")
+    if settings.usd_budget is not None and not settings.prices:
+        raise ConfigError(f"{where}: usd_budget needs prices: {{date: ..., models: {{<name>: {{prompt: ...}}}}}}")
+    if settings.temperature is not None and not (_is_number(settings.temperature) and settings.temperature >= 0):
+        raise ConfigError(f"{where}: temperature is {settings.temperature!r}; give a number of at least 0")
     if not isinstance(settings.rating.level, float) or not 0.5 < settings.rating.level < 1:
         raise ConfigError(f"{where}: rating.level is {settings.rating.level!r}; give a share such as 0.95")
     if not isinstance(settings.timeout_s, int | float) or settings.timeout_s <= 0:

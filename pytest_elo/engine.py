@@ -1,29 +1,39 @@
 """The engine: one event loop in a thread of each process, running strategies ahead of the tests that wait.
 
 Tests stay serial and ordinary; only the waiting for the network overlaps. ``start`` may be called early for
-items that come next, ``result`` blocks the test that needs its own outcome.
+items that come next, ``take`` blocks the test that needs its own result. What is in flight is counted in
+calls, not in items: every call of a strategy goes through ``turn``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Hashable
-from concurrent.futures import Future
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
+from concurrent.futures import CancelledError, Future
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Generic, TypeVar
 
-__all__ = ["Engine"]
+__all__ = ["Engine", "StoppedError"]
 
 Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
 
+_POLL_S = 0.1
+
+
+class StoppedError(Exception):
+    """The run is stopping: this work was not begun, or was given up between two of its calls."""
+
 
 class Engine(Generic[Key, Result]):
-    """Runs ``work(key)`` once a key, at most ``concurrency`` at a time, in a thread of its own.
+    """Runs ``work(key)`` once a key in a thread of its own; its result is kept until taken.
 
     Args:
-        work: an async function that never raises for what a user can cause; its result is kept until taken.
-        concurrency: how many keys may be in work at once.
+        work: an async function that never raises for what a user can cause. It wraps each call in ``turn``.
+        concurrency: how many calls may be in flight at once.
+        may_go_on: asked before every call; once it says no, no further call is made.
         finish: awaited on the loop before it closes (shuts connection pools).
     """
 
@@ -31,72 +41,101 @@ class Engine(Generic[Key, Result]):
         self,
         work: Callable[[Key], Coroutine[Any, Any, Result]],
         concurrency: int,
+        *,
+        may_go_on: Callable[[], bool] = lambda: True,
         finish: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._work = work
         self._concurrency = concurrency
+        self._may_go_on = may_go_on
         self._finish = finish
         self._futures: dict[Key, Future[Result]] = {}
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._gate: asyncio.Semaphore | None = None
+        self._turns: asyncio.Semaphore | None = None
         self._stopped = False
 
     @property
     def concurrency(self) -> int:
         return self._concurrency
 
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopped
+
     def start(self, key: Key) -> None:
         """Begin the work for ``key`` unless it has begun."""
         if key not in self._futures and not self._stopped:
-            self._futures[key] = asyncio.run_coroutine_threadsafe(self._gated(key), self._running_loop())
+            self._futures[key] = asyncio.run_coroutine_threadsafe(self._work(key), self._running_loop())
 
     def take(self, key: Key) -> Result:
-        """Wait for the result of ``key`` and forget it, so that a rerun of the same item is a new sample."""
+        """Wait for the result of ``key`` and forget it, so that a rerun of the same item is a new sample.
+
+        Raises ``StoppedError`` when the run stops before the work is done.
+        """
         self.start(key)
-        if key not in self._futures:
-            raise RuntimeError("the run is stopping; no further work is started")
-        future = self._futures[key]
+        future = self._futures.get(key)
+        if future is None:
+            raise StoppedError
         try:
             return future.result()
+        except CancelledError:
+            raise StoppedError from None
         finally:
             self._futures.pop(key, None)
 
-    def stop(self) -> int:
-        """Start nothing more; returns how many results were begun and are not yet taken."""
-        self._stopped = True
-        return len(self._futures)
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait for a place in flight. Cancels the work instead when the run is stopping."""
+        if self._turns is None:
+            self._turns = asyncio.Semaphore(self._concurrency)
+        async with self._turns:
+            if self._stopped or not self._may_go_on():
+                raise asyncio.CancelledError("the run is stopping")
+            yield
 
-    def close(self, drain_s: float) -> int:
-        """Let work in flight finish for up to ``drain_s`` seconds, then cancel; returns how many were unused."""
-        unused = self.stop()
+    def stop(self) -> None:
+        """Begin no further work and make no further call; calls in flight go on."""
+        self._stopped = True
+
+    def close(self, drain_s: float, must_end: Callable[[], bool] = lambda: False) -> None:
+        """Let calls in flight end for up to ``drain_s`` seconds, then cancel what is left.
+
+        A keyboard interrupt, or ``must_end`` saying yes, cancels at once: that is a user's second wish to stop.
+        """
+        self.stop()
         if self._loop is None or self._thread is None:
-            return unused
-        drained = asyncio.run_coroutine_threadsafe(self._drain(drain_s), self._loop)
-        drained.result()
+            return
+        drained = asyncio.run_coroutine_threadsafe(self._drain(drain_s, must_end), self._loop)
+        try:
+            drained.result()
+        except KeyboardInterrupt:
+            self._loop.call_soon_threadsafe(self._cancel_all)
+            with suppress(KeyboardInterrupt, CancelledError):
+                drained.result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
         self._loop = self._thread = None
-        return unused
 
-    async def _gated(self, key: Key) -> Result:
-        if self._gate is None:
-            self._gate = asyncio.Semaphore(self._concurrency)
-        async with self._gate:
-            if self._stopped:
-                raise asyncio.CancelledError
-            return await self._work(key)
-
-    async def _drain(self, drain_s: float) -> None:
-        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=drain_s)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+    async def _drain(self, drain_s: float, must_end: Callable[[], bool]) -> None:
+        self._drainer = asyncio.current_task()
+        deadline = time.monotonic() + drain_s
+        while (tasks := self._others()) and time.monotonic() < deadline and not must_end():
+            await asyncio.wait(tasks, timeout=min(_POLL_S, drain_s))
+        self._cancel_all()
+        await asyncio.gather(*self._others(), return_exceptions=True)
         if self._finish is not None:
             await self._finish()
+
+    _drainer: asyncio.Task[Any] | None = None
+
+    def _others(self) -> list[asyncio.Task[Any]]:
+        return [task for task in asyncio.all_tasks(self._loop) if task is not self._drainer]
+
+    def _cancel_all(self) -> None:
+        for task in self._others():
+            task.cancel()
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:

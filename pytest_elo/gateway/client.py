@@ -157,8 +157,8 @@ class Gateway:
         """
         key = key_of(self.rules, tag, "chat", body)
         recordings = self.recordings
-        if recordings is not None and recordings.mode != "record" and key is not None:
-            recorded = recordings.find(*key)
+        if recordings is not None and key is not None:
+            recorded = recordings.find(tag, *key)
             if recorded is not None:
                 record = replay_call(self.rules, recorded, tag, str(body["model"]))
                 calls.append(record)

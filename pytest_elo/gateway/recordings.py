@@ -5,7 +5,9 @@ attempts (failed retries too), found by the SHA-256 of the request and by how ma
 item made before it. Lines hold parameters and a hash of the prompt, never its text, no headers and no keys,
 and are sorted, so that a new recording diffs well.
 
-While a suite is recorded each process appends to its own shard; ``merge`` folds shards into a directory.
+While a suite runs each process appends what it buys to its own shard in the run's response store; ``merge``
+folds shards into a recording directory. What a killed or stopped run has bought is found again by the same
+item under the same strategy and goes back onto the ledger as the purchase that it was, not as a second one.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ import json
 import os
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -85,15 +87,19 @@ class Recorded:
     """The reply, cut down to what is replayed; ``None`` for a call the model's gateway refused."""
     error: Mapping[str, Any] | None = None
     """``{"kind", "http_status"}`` of a call that ended in a refusal which is the model's own doing."""
+    purchase: Mapping[str, Any] | None = None
+    """``{"call_id", "strategy", "source", "ts": [...]}`` of the call that bought it; only in response stores."""
 
     def to_json(self) -> str:
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        if self.purchase is None:
+            del values["purchase"]
         return json.dumps(values, ensure_ascii=False, separators=(", ", ": "))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        known = {name: values[name] for name in cls.__dataclass_fields__}
-        return cls(**{**known, "attempts": tuple(known["attempts"])})
+        known = {name: values[name] for name in cls.__dataclass_fields__ if name != "purchase"}
+        return cls(**{**known, "attempts": tuple(known["attempts"]), "purchase": values.get("purchase")})
 
     @property
     def place(self) -> tuple[str, int]:
@@ -119,17 +125,34 @@ def _sha256(value: object) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+Scope = tuple[str, str, str, int]
+
+
+def _scope(tag: Tag) -> Scope:
+    return (tag.task_id, tag.item_id, tag.strategy, tag.repeat)
+
+
 class Recordings:
     """The recordings of one run, in one of three modes.
 
-    ``replay`` only looks up; ``record`` only writes; ``cache`` looks up and writes what it did not find.
-    ``directory`` is the merged recording that is read; ``shards`` a directory of shards, in which this
-    process writes its own and, in cache mode, reads everyone's that lie there at the start. Where
-    ``condition`` is given, only lines recorded under the same condition are found.
+    ``replay`` only looks up; ``record`` writes what is bought; ``cache`` looks up first. ``directory`` is the
+    merged recording that is read, ``stores`` are response stores of other runs that a cache may use, newest
+    first; ``shards`` is this run's own response store, in which this process writes its shard. What lies there
+    at the start was bought by this run: it is found in every mode that buys, by the item and strategy that
+    bought it and by no other.
+
+    A cache answers only requests of the same condition. Where ``condition`` is given, only lines recorded
+    under it are found at all.
     """
 
     def __init__(
-        self, directory: Path | None, *, mode: Mode, shards: Path | None = None, condition: str | None = None
+        self,
+        directory: Path | None,
+        *,
+        mode: Mode,
+        shards: Path | None = None,
+        condition: str | None = None,
+        stores: Sequence[Path] = (),
     ) -> None:
         if mode != "replay" and shards is None:
             raise ConfigError(f"recordings in mode {mode!r} need a directory for shards")
@@ -139,14 +162,20 @@ class Recordings:
         self._condition = condition
         self._shard = None if shards is None else shards / f"recorded-{os.getpid()}-{os.urandom(3).hex()}.jsonl"
         self._file: int | None = None
-        self._seen: OrderedDict[tuple[str, str, str, int], Counter[str]] = OrderedDict()
-        self._lines: dict[tuple[str, int], Recorded] = {}
-        if mode != "record":
-            sources = [] if directory is None else _recording_files(directory)
-            self._load([*sources, *(_shard_files(shards) if shards is not None else [])])
+        self._seen: OrderedDict[Scope, Counter[str]] = OrderedDict()
+        self._restarts: Counter[Scope] = Counter()
+        self._lines: dict[tuple[str, ...], Recorded] = {}
+        self._bought: dict[tuple[object, ...], Recorded] = {}
+        if mode != "record" and directory is not None:
+            self._load(_recording_files(directory))
+        if mode == "cache":
+            for store in (*stores, shards):
+                self._load(_shard_files(store) if store is not None else [])
+        if shards is not None and mode != "replay":
+            self._load_bought(_shard_files(shards))
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._lines) + len(self._bought)
 
     @property
     def replays(self) -> bool:
@@ -155,7 +184,7 @@ class Recordings:
 
     def occurrence(self, tag: Tag, key: str) -> int:
         """How many times this item, strategy and repeat made the same request before; counts this one."""
-        scope = (tag.task_id, tag.item_id, tag.strategy, tag.repeat)
+        scope = _scope(tag)
         counter = self._seen.get(scope)
         if counter is None:
             counter = self._seen[scope] = Counter()
@@ -166,10 +195,29 @@ class Recordings:
 
     def restart(self, tag: Tag) -> None:
         """Forget what an item asked so far, so that asking again finds the same recordings."""
-        self._seen.pop((tag.task_id, tag.item_id, tag.strategy, tag.repeat), None)
+        self._seen.pop(_scope(tag), None)
+        self._restarts[_scope(tag)] += 1
 
-    def find(self, key: str, occurrence: int) -> Recorded | None:
-        return self._lines.get((key, occurrence))
+    def call_id(self, tag: Tag, recorded: Recorded, run_id: str) -> str:
+        """Who the call is on the ledger: the one that bought it, or the same name however often it is replayed.
+
+        A worker that takes over from one that died replays what that one replayed already: one row, not two.
+        """
+        if recorded.purchase is not None:
+            return str(recorded.purchase["call_id"])
+        scope = _scope(tag)
+        named = f"{run_id}/{scope}/{self._restarts.get(scope, 0)}/{recorded.key}/{recorded.occurrence}"
+        return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    def find(self, tag: Tag, key: str, occurrence: int) -> Recorded | None:
+        """What this run has bought for ``tag`` already, else what recordings hold under its condition."""
+        if self._bought:
+            bought = self._bought.get((*_scope(tag), key, occurrence))
+            if bought is not None and bought.condition == tag.condition:
+                return bought
+        if self.mode == "record":
+            return None
+        return self._lines.get(self._place(key, occurrence, tag.condition))
 
     def add(self, recorded: Recorded) -> None:
         """Append a call to this process's shard in one write: a killed process tears one line at most."""
@@ -180,18 +228,34 @@ class Recordings:
             self._file = os.open(self._shard, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.write(self._file, (recorded.to_json() + "\n").encode("utf-8", "replace"))
         if self.mode == "cache":
-            self._lines[recorded.place] = recorded
+            self._remember(recorded)
 
     def close(self) -> None:
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
+    def _place(self, key: str, occurrence: int, condition: str) -> tuple[str, ...]:
+        # a replay is told by its manifest what it replays; a cache stands in for the live model
+        return (key, str(occurrence), condition if self.mode == "cache" else "")
+
+    def _remember(self, recorded: Recorded) -> None:
+        place = self._place(recorded.key, recorded.occurrence, recorded.condition)
+        self._lines.setdefault(place, replace(recorded, purchase=None))
+
     def _load(self, files: Iterable[Path]) -> None:
         for path in files:
             for recorded in _read_lines(path):
                 if self._condition is None or recorded.condition == self._condition:
-                    self._lines.setdefault(recorded.place, recorded)
+                    self._remember(recorded)
+
+    def _load_bought(self, files: Iterable[Path]) -> None:
+        for path in files:
+            for recorded in _read_lines(path):
+                is_mine = self._condition is None or recorded.condition == self._condition
+                if recorded.purchase is not None and is_mine:
+                    scope = (recorded.task_id, recorded.item_id, recorded.purchase["strategy"], recorded.repeat)
+                    self._bought.setdefault((*scope, *recorded.place), recorded)
 
 
 def merge(shards: Path | Iterable[Path], target: Path) -> int:
@@ -205,7 +269,7 @@ def merge(shards: Path | Iterable[Path], target: Path) -> int:
     kept = {recorded.place: recorded for path in _recording_files(target) for recorded in _read_lines(path)}
     fresh: dict[tuple[str, int], Recorded] = {}
     for recorded in sorted((line for path in files for line in _read_lines(path)), key=_merge_order):
-        fresh.setdefault(recorded.place, recorded)
+        fresh.setdefault(recorded.place, replace(recorded, purchase=None))
     kept.update(fresh)
     by_file: dict[str, list[Recorded]] = {}
     for recorded in kept.values():
@@ -221,7 +285,7 @@ def merge(shards: Path | Iterable[Path], target: Path) -> int:
 
 
 def _merge_order(recorded: Recorded) -> tuple[str, str, str]:
-    return recorded.task_id, recorded.item_id, recorded.to_json()
+    return recorded.task_id, recorded.item_id, replace(recorded, purchase=None).to_json()
 
 
 def _file_name(task_id: str) -> str:

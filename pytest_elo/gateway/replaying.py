@@ -81,6 +81,12 @@ def record_of(
         attempts=tuple(_kept_row(row, requested) for row in call.attempts),
         body=_without(kept, secret),
         error={"kind": reading.error_kind, "http_status": reading.http_status} if failed else None,
+        purchase={
+            "call_id": call.call_id,
+            "strategy": tag.strategy,
+            "source": call.attempts[-1].source,
+            "ts": [row.ts for row in call.attempts],
+        },
     )
 
 
@@ -125,10 +131,12 @@ def not_recorded(tag: Tag, model: str, key: str) -> NotRecordedError:
 
 
 def replayed_rows(recorded: Recorded, tag: Tag, *, call_id: str, run_id: str, ts: str, model: str) -> Iterator[Attempt]:
-    """The recorded attempts as rows of this run."""
+    """The recorded attempts as rows of this run; those of its own purchase as the rows that they were."""
+    purchase = recorded.purchase or {}
+    times = purchase.get("ts") or [ts] * len(recorded.attempts)
     for number, kept in enumerate(recorded.attempts):
         yield Attempt(
-            ts=ts,
+            ts=times[number],
             task_id=tag.task_id,
             strategy=tag.strategy,
             model=model,
@@ -140,7 +148,7 @@ def replayed_rows(recorded: Recorded, tag: Tag, *, call_id: str, run_id: str, ts
             sample=tag.sample,
             role=tag.role,
             condition=tag.condition,
-            source="replay",
+            source=purchase.get("source", "replay"),
             **{"parameters": _request_parameters(recorded), **kept},
         )
 

@@ -1,21 +1,23 @@
 """Fold journal events, from any number of shards and reports and in any order, into ledger rows.
 
 Events repeat (a shard is swept after its reports arrived) and arrive out of order; the fold is
-idempotent and commutative: a closed attempt beats an opened one, rows are unique by (call_id, attempt).
+idempotent and commutative: a closed attempt beats an opened one, rows are unique by (call_id, attempt); a
+scored outcome beats one that is none of the model's doing, and among equals the last rerun's counts.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_elo.records import Attempt, Outcome
+from pytest_elo.records import MODEL_STATUSES, Attempt, Outcome
 
-__all__ = ["Ledger", "outcome_key"]
+__all__ = ["Ledger", "OutcomeKey", "outcome_key"]
 
 OutcomeKey = tuple[str, str, str, int]
+Rank = tuple[bool, int, str]
 
 
 def outcome_key(outcome: Outcome) -> OutcomeKey:
@@ -29,9 +31,12 @@ class Ledger:
 
     torn_lines: int = 0
     notes: set[str] = field(default_factory=set)
+    expected: dict[str, dict[str, int]] = field(default_factory=dict)
+    """How many outcomes the run is to have, by task and strategy."""
     _attempts: dict[tuple[str, int], Attempt] = field(default_factory=dict)
     _kept: dict[str, bool] = field(default_factory=dict)
     _outcomes: dict[OutcomeKey, Outcome] = field(default_factory=dict)
+    _ranks: dict[OutcomeKey, Rank] = field(default_factory=dict)
 
     def add_lines(self, text: str) -> None:
         """Fold JSON lines; a line that is not JSON (torn by a kill) is counted, never guessed at."""
@@ -46,20 +51,45 @@ class Ledger:
 
     def add(self, event: dict[str, Any]) -> None:
         if "close" in event:
-            attempt = Attempt.from_dict(event["close"])
-            self._attempts[attempt.call_id, attempt.attempt] = attempt
+            self._close(Attempt.from_dict(event["close"]))
         elif "open" in event:
             attempt = Attempt.from_dict(event["open"])
             self._attempts.setdefault((attempt.call_id, attempt.attempt), attempt)
         elif "kept" in event:
             self._kept.update(event["kept"])
         elif "outcome" in event:
-            outcome = Outcome.from_dict(event["outcome"])
-            self._outcomes[outcome_key(outcome)] = outcome
+            self._settle(Outcome.from_dict(event["outcome"]), int(event.get("rerun", 0)))
+        elif "expected" in event:
+            self.expect(event["expected"])
         elif "note" in event:
             self.notes.add(str(event["note"]))
         else:
             raise KeyError("no known event")
+
+    def _close(self, attempt: Attempt) -> None:
+        place = (attempt.call_id, attempt.attempt)
+        known = self._attempts.get(place)
+        # the same attempt is closed twice when it is replayed twice: the first time counts
+        if known is None or known.status == "open" or attempt.ts < known.ts:
+            self._attempts[place] = attempt
+
+    def _settle(self, outcome: Outcome, rerun: int) -> None:
+        key = outcome_key(outcome)
+        known = self._outcomes.get(key)
+        if known is not None:
+            rank = self._ranks.get(key) or _rank(known, 0)
+            if _rank(outcome, rerun) <= rank:
+                return
+        self._outcomes[key] = outcome
+        if known is not None or rerun:
+            self._ranks[key] = _rank(outcome, rerun)
+
+    def expect(self, counts: Mapping[str, Mapping[str, int]]) -> None:
+        """Take the number of outcomes a process is to bring about; all processes see the same ones."""
+        for task, strategies in counts.items():
+            known = self.expected.setdefault(task, {})
+            for strategy, count in strategies.items():
+                known[strategy] = max(known.get(strategy, 0), count)
 
     def add_attempts(self, attempts: Iterable[Attempt]) -> None:
         for attempt in attempts:
@@ -78,6 +108,10 @@ class Ledger:
 
     def outcomes(self) -> list[Outcome]:
         return [self._outcomes[key] for key in sorted(self._outcomes)]
+
+
+def _rank(outcome: Outcome, rerun: int) -> Rank:
+    return (outcome.status in MODEL_STATUSES, rerun, outcome.to_json())
 
 
 def _row_order(row: Attempt) -> tuple[Any, ...]:

@@ -1,9 +1,10 @@
 """The journal: one append-only shard a process, written the moment something happens.
 
 A shard is JSON lines, each one event: ``{"open": attempt}`` when an attempt starts, ``{"close": attempt}``
-when it ends, ``{"kept": {call_id: bool}}`` when a strategy has settled, ``{"outcome": outcome}`` and
-``{"note": text}``. Each line is one ``write`` on an ``O_APPEND`` descriptor, so a killed process can lose at
-most the line it was writing, and an attempt that was on the wire stays visible as opened and never closed.
+when it ends, ``{"kept": {call_id: bool}}`` when a strategy has settled, ``{"outcome": outcome, "rerun": n}``,
+``{"expected": {task: {strategy: n}}}`` and ``{"note": text}``. Each line is one ``write`` on an ``O_APPEND``
+descriptor, so a killed process can lose at most the line it was writing, and an attempt that was on the wire
+stays visible as opened and never closed. A shard is locked as long as its process may write to it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_elo.ledger.locks import lock
 from pytest_elo.records import Attempt, Outcome, Tag
 
 __all__ = ["Event", "Journal"]
@@ -39,6 +41,7 @@ class Journal:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            lock(self._descriptor)
 
     def open(self, attempt: Attempt) -> None:
         self._write({"open": attempt.to_dict()})
@@ -70,8 +73,14 @@ class Journal:
                 return "".join(self._pending)
         return self._path.read_text(encoding="ascii")
 
-    def outcome(self, outcome: Outcome) -> None:
-        self._write({"outcome": outcome.to_dict()})
+    def outcome(self, outcome: Outcome, rerun: int = 0) -> None:
+        """Record an outcome; ``rerun`` counts the outcomes of the same trial that this one replaces."""
+        event = {"outcome": outcome.to_dict()}
+        self._write({**event, "rerun": rerun} if rerun else event)
+
+    def expect(self, counts: Mapping[str, Mapping[str, int]]) -> None:
+        """Record how many outcomes the run is to have, by task and strategy."""
+        self._write({"expected": counts})
 
     def note(self, text: str) -> None:
         """A sentence the report must print, such as a warning about a task's data."""

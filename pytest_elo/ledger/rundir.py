@@ -13,6 +13,8 @@ from typing import IO, Any
 
 from pytest_elo.errors import ConfigError
 from pytest_elo.ledger.fold import Ledger
+from pytest_elo.ledger.locks import lock
+from pytest_elo.ledger.partial import expected_by, partial_tiers
 from pytest_elo.records import Attempt, Outcome
 
 __all__ = ["RunDir", "new_run_id", "recover", "write_atomically"]
@@ -35,6 +37,7 @@ class RunDir:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._stop_path = str(path / "stop")
         self._lock: IO[bytes] | None = None
 
     @property
@@ -61,6 +64,33 @@ class RunDir:
     def stop_file(self) -> Path:
         return self.path / "stop"
 
+    @property
+    def budget(self) -> Path:
+        return self.path / "budget.bin"
+
+    def stop(self, reason: str) -> None:
+        """Ask every process of the run to stop before its next item; the first reason is kept."""
+        with contextlib.suppress(OSError), self.stop_file.open("x", encoding="utf-8") as stream:
+            stream.write(reason)
+
+    def stop_now(self) -> None:
+        """Ask them not to wait for calls in flight either."""
+        with contextlib.suppress(OSError):
+            (self.path / "stop-now").touch()
+
+    @property
+    def must_stop_now(self) -> bool:
+        return (self.path / "stop-now").exists()
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the run was asked to stop; ``None`` when it was not."""
+        try:
+            os.stat(self._stop_path)  # asked before every call, and nearly always with this answer
+        except OSError:
+            return None
+        return self.stop_file.read_text(encoding="utf-8")
+
     def create(self) -> None:
         """Make the directory and take the controller's lock.
 
@@ -75,7 +105,7 @@ class RunDir:
             ) from None
         if self._lock is None:
             raise ConfigError(f"{self.path}: another run is writing here; give each run its own --elo-dir")
-        self.stop_file.unlink(missing_ok=True)
+        self._clear()
 
     def point_latest(self) -> None:
         """Let ``latest`` beside this run point here."""
@@ -97,6 +127,27 @@ class RunDir:
             with contextlib.suppress(OSError):
                 ledger.add_lines(shard.read_bytes().decode("utf-8", errors="replace"))
 
+    def has_live_shards(self) -> bool:
+        """Whether a process may still write to its shard."""
+        for shard in self.shards.glob("*.jsonl"):
+            with contextlib.suppress(OSError):
+                stream = _locked(shard)
+                if stream is None:
+                    return True
+                stream.close()
+        return False
+
+    def read(self, ledger: Ledger) -> None:
+        """Fold what the result files hold into ``ledger``: the run as it was left."""
+        from pytest_elo.ledger.read import read_attempts, read_outcomes
+
+        if self.runs.exists():
+            ledger.add_attempts(read_attempts(self.runs, warn=lambda _: None))
+        if self.outcomes.exists():
+            for outcome in read_outcomes(self.outcomes, warn=lambda _: None):
+                ledger.add({"outcome": outcome.to_dict()})
+        ledger.expect(expected_by(self.read_header()))
+
     def write(self, attempts: Iterable[Attempt], outcomes: Iterable[Outcome]) -> None:
         write_atomically(self.runs, "".join(row.to_json() + "\n" for row in attempts))
         write_atomically(self.outcomes, "".join(outcome.to_json() + "\n" for outcome in outcomes))
@@ -107,11 +158,16 @@ class RunDir:
             shard.unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self.shards.rmdir()
+        self._clear()
         self.release()
+
+    def _clear(self) -> None:
+        for name in ("stop", "stop-now", "budget.bin"):
+            (self.path / name).unlink(missing_ok=True)
 
     def remove_empty(self) -> None:
         """Remove the directory of a run that never began, and only if it holds nothing."""
-        for name in ("controller.lock", "run.json", "stop"):
+        for name in ("controller.lock", "run.json"):
             (self.path / name).unlink(missing_ok=True)
         latest = self.path.parent / "latest"
         with contextlib.suppress(OSError):
@@ -142,17 +198,13 @@ def recover(base: Path) -> Iterator[str]:
 
 
 def _recover_one(run: RunDir) -> str:
-    from pytest_elo.ledger.read import read_attempts, read_outcomes
-
     ledger = Ledger()
-    if run.runs.exists():
-        ledger.add_attempts(read_attempts(run.runs, warn=lambda _: None))
-    if run.outcomes.exists():
-        for outcome in read_outcomes(run.outcomes, warn=lambda _: None):
-            ledger.add({"outcome": outcome.to_dict()})
+    run.read(ledger)
     run.sweep(ledger)
     attempts = ledger.attempts()
     run.write(attempts, ledger.outcomes())
+    facts = run.read_header()
+    run.write_header(facts | {"expected": ledger.expected, "partial": partial_tiers(ledger)})
     run.finish()
     unknown = sum(row.status == "open" for row in attempts)
     tail = f", {unknown} of them never answered" if unknown else ""
@@ -162,26 +214,10 @@ def _recover_one(run: RunDir) -> str:
 def _locked(path: Path) -> IO[bytes] | None:
     """An exclusively locked file, or ``None`` when another process holds it."""
     stream = path.open("ab")
-    try:
-        _flock(stream)
-    except BlockingIOError:
-        stream.close()
-        return None
-    return stream
-
-
-def _flock(stream: IO[bytes]) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows: byte-range locks of the C runtime
-        import msvcrt
-
-        try:
-            msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-        except OSError as error:
-            raise BlockingIOError from error
-        return
-    fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    if lock(stream.fileno()):
+        return stream
+    stream.close()
+    return None
 
 
 def _point_latest(path: Path) -> None:

@@ -107,9 +107,7 @@ class Analysis:
             estimate.influence[:, policy],
         )  # fmt: skip
 
-    def _measure(
-        self, value: float, variance: float, df: float, draws: Floats | None, pull: Floats
-    ) -> Measure:
+    def _measure(self, value: float, variance: float, df: float, draws: Floats | None, pull: Floats) -> Measure:
         elo = value * ELO_PER_LOGIT
         if np.isnan(variance) or np.isnan(df):
             return Measure(elo, reason="no interval: a task has fewer than two items")

@@ -73,9 +73,7 @@ def resample(
     every_task = range(len(axes.tasks))
     drawn = [_task_rounds(cells, axes, columns, known, task, rounds, seed) for task in every_task]
     anchor = tasks.anchor
-    task_delta = np.stack(
-        [_contrasts(each, tasks.groups, task, anchor, mode) for task, each in enumerate(drawn)]
-    )
+    task_delta = np.stack([_contrasts(each, tasks.groups, task, anchor, mode) for task, each in enumerate(drawn)])
     sums, sizes = np.stack([each.sums for each in drawn]), np.stack([each.sizes for each in drawn])
     if pooled is None:
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -111,9 +111,7 @@ def _usage_lines(analysis: Analysis) -> list[str]:
     blank = (analysis.tasks.active & counted & np.isnan(analysis.meters.tokens)).sum(axis=0)
     for policy, name in enumerate(analysis.axes.policies):
         if blank[policy]:
-            lines.append(
-                f"{name}: {int(blank[policy])} compared items have no token count and are not in its mean"
-            )
+            lines.append(f"{name}: {int(blank[policy])} compared items have no token count and are not in its mean")
     low, high = analysis.means["tokens"].value, analysis.means["tokens_high"].value
     with np.errstate(invalid="ignore", divide="ignore"):
         unknown = np.nan_to_num((high - low) / high)

@@ -109,8 +109,7 @@ def frame(comparisons: Comparisons, usage: Usage | None) -> Frame:
     task_position = {name: i for i, name in enumerate(tasks)}
     unit_position = {unit: i for i, unit in enumerate(units)}
     row_units = [
-        np.array([unit_position[unit] for unit in names], dtype=np.int64)[position]
-        for names, position in named
+        np.array([unit_position[unit] for unit in names], dtype=np.int64)[position] for names, position in named
     ]
     return Frame(
         tasks=tasks,

@@ -126,9 +126,7 @@ def anchored(tasks: TaskFits, cells: Cells, axes: Frame, mode: Ties) -> Combined
     active = tasks.active & tasks.valid[axes.unit_task]
     delta = axes.strata.estimates(value, raw, active)
     combined = Combined(delta, _cross(delta), weights, np.any(tasks.penalised, axis=0), delta.df)
-    return _with_judges(
-        combined, cells, tasks.groups, axes.unit_task[cells.unit], weights, tasks.anchor, mode
-    )
+    return _with_judges(combined, cells, tasks.groups, axes.unit_task[cells.unit], weights, tasks.anchor, mode)
 
 
 def pooled(tasks: TaskFits, cells: Cells, axes: Frame, mode: Ties) -> tuple[Combined, Groups]:
@@ -164,9 +162,7 @@ def _with_judges(
     """Widen the covariance for judges where there are any."""
     if cells.n_judges < 2:
         return combined
-    covariance, n_judges = two_way_covariance(
-        combined.covariance, cells, groups, cell_group, weights, anchor, mode
-    )
+    covariance, n_judges = two_way_covariance(combined.covariance, cells, groups, cell_group, weights, anchor, mode)
     if n_judges < 2:
         return combined
     df = np.minimum(combined.quantile_df, n_judges - 1.0)

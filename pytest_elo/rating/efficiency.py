@@ -34,9 +34,7 @@ class Denominator:
     """units of the quantity that one unit of the ratio counts: 1000 for Elo per 1k"""
 
 
-def ratio(
-    delta: float, variance: float, df: float, below: Denominator, analysis: Analysis, level: float
-) -> Measure:
+def ratio(delta: float, variance: float, df: float, below: Denominator, analysis: Analysis, level: float) -> Measure:
     """``delta`` (logits) over a denominator, in Elo per ``scale`` units, with its Fieller set."""
     factor = ELO_PER_LOGIT * below.scale
     value = factor * delta / below.value
@@ -136,9 +134,7 @@ def _denominator(mean: Estimates, delta: Estimates, policy: int, scale: float) -
     )
 
 
-def _bootstrap_interval(
-    analysis: Analysis, policy: int, meter: str, scale: float, mean: Estimates
-) -> Interval | None:
+def _bootstrap_interval(analysis: Analysis, policy: int, meter: str, scale: float, mean: Estimates) -> Interval | None:
     assert analysis.draws is not None
     with np.errstate(divide="ignore", invalid="ignore"):
         draws = analysis.draws.delta[:, policy] / analysis.draws.means[_METER_COLUMN[meter], :, policy]

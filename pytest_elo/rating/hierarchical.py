@@ -12,7 +12,8 @@ where P is the prior's precision. The evidence is
 .. math:: l - \sum_t \frac{|d_t|^2}{2\tau^2} - \tfrac12 \mu' P \mu - \tfrac12 \sum_t \log|I + \tau^2 H_t|
           - \tfrac12 \log|P + \sum_t A_t H_t|,
 
-weighted with a half-normal prior of scale 150 Elo on tau. tau = 0 is pooling. A task needs no anchor.
+weighted with a prior on tau: a tenth on tau = 0 (which is pooling), the rest half-normal with scale 150 Elo.
+A task needs no anchor.
 
 The likelihood counts comparisons as independent, which they are not when items repeat or tie: each task's
 tables are divided by its dispersion, the ratio of the cluster-robust to the model variance
@@ -33,7 +34,7 @@ from pytest_elo.rating.likelihood import expected_score, information, log_likeli
 from pytest_elo.rating.linalg import inverse_spd, multiply
 from pytest_elo.rating.scale import ELO_PER_LOGIT
 
-__all__ = ["PRIOR_SD", "TAU_GRID", "TAU_SCALE", "hierarchical"]
+__all__ = ["EQUAL_TASKS", "PRIOR_SD", "TAU_GRID", "TAU_SCALE", "hierarchical"]
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
@@ -44,10 +45,14 @@ PRIOR_SD = 400.0
 TAU_SCALE = 150.0
 """Elo; scale of the half-normal prior on tau"""
 
+EQUAL_TASKS = 0.1
+"""Prior probability that all tasks share one set of ratings. Without it the interval covers 98 % where they
+do; with half of it on equal tasks it covers 91 % where they differ a little (SD 30 Elo, simulated)."""
+
 TAU_GRID = np.array([0, 10, 20, 30, 40, 55, 70, 90, 110, 135, 160, 200, 250, 310, 380], dtype=np.float64)
 """Elo"""
 
-_NEWTON_STEPS = 100
+_NEWTON_STEPS = 40
 _LEAST_DISPERSION = 1e-3
 
 
@@ -71,16 +76,12 @@ def hierarchical(tasks: TaskFits, axes: Frame) -> tuple[Combined, float | None]:
     scores = (tasks.wins + 0.5 * tasks.ties) / phi[:, None, None]
     several = int(live.sum()) > 1
     grid = (TAU_GRID if several else TAU_GRID[:1]) / ELO_PER_LOGIT
-    mode = _fit(
-        scores, tasks.groups.fit.nu, (tasks.wins / phi[:, None, None], tasks.ties / phi[:, None, None]), grid
-    )
+    mode = _fit(scores, tasks.groups.fit.nu, (tasks.wins / phi[:, None, None], tasks.ties / phi[:, None, None]), grid)
     weight = _posterior(mode.evidence, grid)
     mu = np.einsum("g,gn->n", weight, mode.mu)
     off = mode.mu - mu
     covariance = np.einsum("g,gij->ij", weight, mode.inverse + off[:, :, None] * off[:, None, :])
-    contrast = (
-        covariance - covariance[:, anchor, None] - covariance[None, anchor, :] + covariance[anchor, anchor]
-    )
+    contrast = covariance - covariance[:, anchor, None] - covariance[None, anchor, :] + covariance[anchor, anchor]
     edges: Booleans = np.any((tasks.wins > 0.0) | (tasks.ties > 0.0), axis=0)
     reach = reachability(edges)
     present: Booleans = np.any(tasks.groups.present, axis=0)
@@ -123,13 +124,16 @@ def _dispersion(tasks: TaskFits, axes: Frame) -> Floats:
 
 
 def _posterior(evidence: Floats, grid: Floats) -> Floats:
+    """(G,) posterior weights: trapezoids under the half-normal prior, and the mass on tau = 0."""
     if len(grid) == 1:
         return np.ones(1)
     scale = TAU_SCALE / ELO_PER_LOGIT
-    height = evidence - 0.5 * (grid / scale) ** 2
     gaps = np.diff(grid)
     width = 0.5 * (np.append(gaps, 0.0) + np.insert(gaps, 0, 0.0))
-    weight = np.exp(height - height.max()) * width
+    prior = np.exp(-0.5 * (grid / scale) ** 2) * width
+    prior *= (1.0 - EQUAL_TASKS) / prior.sum()
+    prior[0] += EQUAL_TASKS
+    weight = np.exp(evidence - evidence.max()) * prior
     return np.asarray(weight / weight.sum())
 
 
@@ -158,7 +162,7 @@ def _fit(scores: Floats, nu: Floats, outcomes: tuple[Floats, Floats], grid: Floa
         target = tau2[..., 0] * multiply(damped, pull - multiply(hessian, move[:, None, :]))
         change = target - shift
         longest = np.maximum(np.abs(move).max(axis=-1), np.abs(change).max(axis=(-1, -2), initial=0.0))
-        if step == _NEWTON_STEPS or (longest < 1e-10).all():
+        if step == _NEWTON_STEPS or (longest < 1e-9).all():
             break
         damping = 2.0 / np.maximum(longest, 2.0)
         mu = mu + damping[:, None] * move

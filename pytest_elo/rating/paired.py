@@ -62,9 +62,7 @@ class PairedTest:
     reason: str
 
 
-def regression_test(
-    new: ArrayLike, main: ArrayLike, *, practical: float = 0.0, level: float = 0.95
-) -> PairedTest:
+def regression_test(new: ArrayLike, main: ArrayLike, *, practical: float = 0.0, level: float = 0.95) -> PairedTest:
     """Fail on evidence: the new run is worse, and by more than ``practical``.
 
     ``new`` and ``main`` are mean scores by item in one order, NaN where an item was not scored. ``fail`` if
@@ -186,9 +184,7 @@ def _measure(
     """Difference, bounds and p value; the answer is still open."""
     ours, theirs = np.asarray(new, dtype=np.float64), np.asarray(main, dtype=np.float64)
     if ours.shape != theirs.shape or ours.ndim != 1:
-        raise DataError(
-            f"paired test: scores differ in shape ({ours.shape} and {theirs.shape}); align them by item"
-        )
+        raise DataError(f"paired test: scores differ in shape ({ours.shape} and {theirs.shape}); align them by item")
     both = ~np.isnan(ours) & ~np.isnan(theirs)
     gap = ours[both] - theirs[both]
     n, worse, better = len(gap), int((gap < 0.0).sum()), int((gap > 0.0).sum())
@@ -236,11 +232,7 @@ def _student(gap: Floats, margin: float | None, level: float) -> tuple[float, fl
         agrees = mean < 0.0 if margin is None else mean > -margin
         return (0.5**n if agrees else 1.0), mean - unseen, mean + unseen
     half = student_quantile(level, n - 1.0) * se
-    p_value = (
-        student_cdf(mean / se, n - 1.0)
-        if margin is None
-        else 1.0 - student_cdf((mean + margin) / se, n - 1.0)
-    )
+    p_value = student_cdf(mean / se, n - 1.0) if margin is None else 1.0 - student_cdf((mean + margin) / se, n - 1.0)
     return p_value, mean - half, mean + half
 
 
@@ -257,6 +249,4 @@ def _against_margin(test: PairedTest) -> PairedTest:
 
 def _check_size(name: str, value: float) -> None:
     if not value >= 0.0:
-        raise DataError(
-            f"{name}: {value!r} is negative; give the size of a drop that matters, in points of score"
-        )
+        raise DataError(f"{name}: {value!r} is negative; give the size of a drop that matters, in points of score")

@@ -96,9 +96,7 @@ def _maximise(problem: _Problem, start: Floats, x: Floats) -> tuple[Floats, Floa
     free[:, problem.anchor] = False
     free[rows, problem.policy] = False
     inside = free[:, :, None] & free[:, None, :]
-    gauge = (problem.member[:, :, None] & problem.member[:, None, :]) / problem.member.sum(axis=1)[
-        :, None, None
-    ]
+    gauge = (problem.member[:, :, None] & problem.member[:, None, :]) / problem.member.sum(axis=1)[:, None, None]
     outside = np.eye(n) * ~problem.member[:, :, None]
     slack = 1e-8 * np.maximum(problem.counts.sum(axis=-1).max(axis=-1), 1e-8)
     for _ in range(_NEWTON_STEPS):

@@ -17,9 +17,7 @@ LARGEST_FIELD = 200
 _DRAWS = 4000
 
 
-def rank_intervals(
-    value: Floats, covariance: Floats, *, level: float, seed: int
-) -> tuple[list[RankInterval], float]:
+def rank_intervals(value: Floats, covariance: Floats, *, level: float, seed: int) -> tuple[list[RankInterval], float]:
     """Rank intervals of J estimates with their (J, J) covariance, and the critical value used.
 
     c is the ``level`` quantile of the largest standardised difference under "all estimates are their truth",

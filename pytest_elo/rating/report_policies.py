@@ -99,9 +99,7 @@ def _policy(
     )
 
 
-def _against_anchor(
-    analysis: Analysis, policy: int, gaps: Estimates
-) -> tuple[Quadrant | None, Measure, Measure]:
+def _against_anchor(analysis: Analysis, policy: int, gaps: Estimates) -> tuple[Quadrant | None, Measure, Measure]:
     delta, gap = float(analysis.combined.delta.value[policy]), float(gaps.value[policy])
     if policy == analysis.anchor:
         own = Measure(None, reason="the anchor: nothing is extra")
@@ -212,9 +210,7 @@ def _leave_one_out(analysis: Analysis, policy: int) -> tuple[tuple[str, float], 
     )
 
 
-def _task_specific(
-    delta: Measure, signs: tuple[int, int, int], without: tuple[tuple[str, float], ...]
-) -> bool:
+def _task_specific(delta: Measure, signs: tuple[int, int, int], without: tuple[tuple[str, float], ...]) -> bool:
     if delta.value is None or delta.value == 0.0 or len(without) < 2:
         return False
     turned = any(value * delta.value <= 0.0 for _, value in without)

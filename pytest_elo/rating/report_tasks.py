@@ -23,9 +23,7 @@ def _task(analysis: Analysis, bounds: Bounds, task: int) -> TaskReport:
     known = ~np.isnan(analysis.meters.tokens[rows])
     present = groups.present[task]
     edges = (tasks.wins[task] > 0.0) | (tasks.ties[task] > 0.0)
-    named = tuple(
-        tuple(axes.policies[i] for i in group) for group in components(edges) if present[list(group)].any()
-    )
+    named = tuple(tuple(axes.policies[i] for i in group) for group in components(edges) if present[list(group)].any())
     used = bool((analysis.combined.weights[task] > 0.0).any())
     mutual = groups.mutual[task][np.ix_(present, present)]
     ties = 0.5 * float(tasks.all_ties[task].sum())

@@ -41,8 +41,6 @@ class Settings:
         if not 0.5 < self.level < 1.0:
             raise ConfigError(f"level: {self.level!r} is not between 0.5 and 1; write 0.95 for 95 %")
         if self.bootstrap_rounds < 100:
-            raise ConfigError(
-                f"bootstrap_rounds: {self.bootstrap_rounds} is fewer than 100, too few for an interval"
-            )
+            raise ConfigError(f"bootstrap_rounds: {self.bootstrap_rounds} is fewer than 100, too few for an interval")
         if self.seed < 0:
             raise ConfigError(f"seed: {self.seed} is negative")

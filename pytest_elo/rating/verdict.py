@@ -53,17 +53,10 @@ def verdict(steps: Sequence[Step], *, worth: float, n_items: int) -> Verdict:
     if low > worth:
         return _say("CONTINUE", None, f"{shown}, above {worth:g}")
     head = first.marginal_verdict
-    if (
-        first is not last
-        and head is not None
-        and head.shape == "between"
-        and first.marginal.value is not None
-    ):
+    if first is not last and head is not None and head.shape == "between" and first.marginal.value is not None:
         positive = head.low is not None and head.low > 0.0
         if positive and high < 0.5 * first.marginal.value:
-            return _say(
-                "DECAY", None, f"{shown}, below half of the first marginal {first.marginal.value:+.2f}"
-            )
+            return _say("DECAY", None, f"{shown}, below half of the first marginal {first.marginal.value:+.2f}")
     needed = items_needed(n_items, se or 0.0, value - worth, level=VERDICT_LEVEL)
     return _say("UNDECIDED", needed, f"{shown} holds {worth:g}")
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_elo.errors import DataError
 from pytest_elo.gates.results import GateResult
+from pytest_elo.ledger.partial import without_partial
 from pytest_elo.ledger.read import read_attempts, read_outcomes
 from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.ledger.totals import Totals, total
@@ -78,10 +79,13 @@ def build_from(
     overrides: Mapping[str, Any],
 ) -> Report:
     _refuse_mixed_conditions(outcomes)
-    kept, dropped = comparable(outcomes)
+    scored, dropped = comparable(outcomes)
+    kept, partial = without_partial(scored, header)
     comparisons = pair_outcomes(kept)
     totals = total(attempts)
     rating, unrated = _rate(kept, comparisons, totals, header, overrides)
+    if unrated and partial:
+        unrated = f"the run was stopped and {len(partial)} of its tiers are partial"
     return Report(
         header=header,
         attempts=attempts,
@@ -91,14 +95,14 @@ def build_from(
         dropped=dropped,
         rating=rating,
         unrated=unrated,
-        notes=[*header.get("notes", ()), *notes],
+        notes=[*header.get("notes", ()), *notes, *partial],
         overrides=overrides,
     )
 
 
 def rating_at(report: Report, level: float) -> RatingReport | None:
     """The same rating with its intervals at another level."""
-    kept, _ = comparable(report.outcomes)
+    kept, _ = without_partial(comparable(report.outcomes)[0], report.header)
     overrides = {**report.overrides, "level": level}
     return _rate(kept, report.comparisons, report.totals, report.header, overrides)[0]
 

@@ -13,7 +13,9 @@ from typing import Any
 from pytest_elo.ledger.rundir import write_atomically
 from pytest_elo.ledger.totals import by_strategy, by_task_strategy
 from pytest_elo.records import POLICY_ROLES
+from pytest_elo.report.budget import equal_budgets
 from pytest_elo.report.build import GATES, Report
+from pytest_elo.report.flags import flags_of
 from pytest_elo.report.table import lines
 
 __all__ = ["elo_document", "write_files"]
@@ -34,6 +36,7 @@ ELO_COLUMNS = (
     "score",
     "items",
     "penalised",
+    "marks",
 )
 
 
@@ -63,19 +66,23 @@ def elo_document(report: Report) -> dict[str, Any]:
         {"task": task, "strategy": strategy, "status": status, "count": count}
         for (task, strategy, status), count in report.dropped.counts.items()
     ]
+    budgets = equal_budgets(report.rating) if report.rating is not None else None
     return {
         "v": 1,
         "run": facts,
         "conditions": dict(sorted(conditions.items())),
         "dropped": dropped,
+        "flags": flags_of(report),
         "unrated": report.unrated,
         "rating": rating,
+        "equal_budgets": dataclasses.asdict(budgets) if budgets is not None else None,
     }
 
 
 def _elo_rows(report: Report) -> list[dict[str, Any]]:
     if report.rating is None:
         return []
+    flags = flags_of(report)
     marginals = {step.upper: step.marginal.value for ladder in report.rating.ladders for step in ladder.steps}
     return [
         {
@@ -91,6 +98,7 @@ def _elo_rows(report: Report) -> list[dict[str, Any]]:
             "score": _round(policy.score, 4),
             "items": policy.n_items,
             "penalised": policy.penalised,
+            "marks": " ".join(flags.get(policy.policy, ())),
         }
         for policy in report.rating.policies
     ]

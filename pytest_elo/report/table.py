@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_elo.gates.words import gate_lines
 from pytest_elo.records import MODEL_STATUSES
+from pytest_elo.report.budget import budget_lines, equal_budgets
 from pytest_elo.report.build import Report
+from pytest_elo.report.flags import flag_lines, labels
 from pytest_elo.report.numbers import MISSING, interval, plain, signed
 
 if TYPE_CHECKING:
@@ -25,10 +27,14 @@ def lines(report: Report) -> list[str]:
     out = ["", *header_lines(report), ""]
     if report.rating is not None:
         out += [*strategy_table(report).splitlines(), ""]
-        out += [*task_table(report.rating).splitlines(), ""]
+        out += [*task_table(report.rating, labels(report)).splitlines(), ""]
         out += list(_footnotes(report.rating))
+        budgets = equal_budgets(report.rating)
+        if budgets is not None:
+            out += ["", *budget_lines(budgets), ""]
     else:
         out += [*plain_table(report).splitlines(), "", f"no rating: {report.unrated}"]
+    out += list(flag_lines(report))
     out += list(_counts(report))
     out += [f"warning: {warning}" for warning in (report.rating.warnings if report.rating else ())]
     out += [f"note: {note}" for note in report.notes]
@@ -67,18 +73,19 @@ def strategy_table(report: Report, width: int = WIDTH) -> str:
     """
     rating = report.rating
     assert rating is not None
-    full = _strategy_table(rating, [task.task for task in rating.tasks])
+    names = labels(report)
+    full = _strategy_table(rating, [task.task for task in rating.tasks], names)
     if max(map(len, full.splitlines())) <= width:
         return full
-    return _strategy_table(rating, [])
+    return _strategy_table(rating, [], names)
 
 
-def _strategy_table(rating: RatingReport, tasks: Sequence[str]) -> str:
+def _strategy_table(rating: RatingReport, tasks: Sequence[str], names: Mapping[str, str]) -> str:
     steps = {step.upper: step for ladder in rating.ladders for step in ladder.steps}
     verdicts = {ladder.tiers[-1]: ladder.verdict.code for ladder in rating.ladders if ladder.tiers}
     rows = [
         [
-            policy.policy,
+            names.get(policy.policy, policy.policy),
             plain(policy.samples_per_item, 1),
             str(policy.n_items),
             MISSING if policy.score is None else f"{policy.score:.3f}",
@@ -110,6 +117,7 @@ def _strategy_table(rating: RatingReport, tasks: Sequence[str]) -> str:
 
 def plain_table(report: Report) -> str:
     """Scores and tokens alone, when nothing can be rated."""
+    names = labels(report)
     scores: dict[str, list[float]] = {}
     tokens: Counter[str] = Counter()
     for outcome in report.outcomes:
@@ -119,18 +127,23 @@ def plain_table(report: Report) -> str:
     for (_, _, strategy, _), cell in report.totals.cells.items():
         tokens[strategy] += cell.total_tokens
     rows = [
-        [name, str(len(found)), f"{sum(found) / len(found):.3f}" if found else MISSING, f"{tokens[name]:,}"]
+        [
+            names.get(name, name),
+            str(len(found)),
+            f"{sum(found) / len(found):.3f}" if found else MISSING,
+            f"{tokens[name]:,}",
+        ]
         for name, found in sorted(scores.items())
     ]
     return _tabulate(rows, ["strategy", "scored", "score", "tokens"])
 
 
-def task_table(rating: RatingReport) -> str:
+def task_table(rating: RatingReport, names: Mapping[str, str]) -> str:
     """One row a task and strategy: an in-task Elo means nothing outside its task, so only differences stand here."""
     rows = [
         [
             task.task,
-            policy.policy,
+            names.get(policy.policy, policy.policy),
             str(policy.n_items),
             MISSING if policy.score is None else f"{policy.score:.3f}",
             plain(policy.tokens_per_item, 1),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_elo._text import did_you_mean
 from pytest_elo.config import Settings
 from pytest_elo.errors import ConfigError
 from pytest_elo.gateway.client import Gateway, GatewaySettings
@@ -18,11 +19,12 @@ from pytest_elo.gateway.recordings import Manifest, Recordings, merge
 from pytest_elo.gateway.retry import RetryPolicy
 from pytest_elo.records import Sink
 from pytest_elo.session.plan import Mode, Plan, choose_mode
+from pytest_elo.strategies.registry import models_named
 
 if TYPE_CHECKING:
     from pytest_elo.gateway.embedded import EmbeddedModel
 
-__all__ = ["Access", "open_gateway", "prepare"]
+__all__ = ["Access", "models_used", "open_gateway", "prepare"]
 
 EMBEDDED_TIMEOUT_S = 900.0
 """A small model on a busy core takes its time; seconds a request."""
@@ -44,11 +46,11 @@ class Access:
     embedded_key: str = ""
     _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
-    def plan(self, run_dir: Path) -> Plan:
+    def plan(self, run_dir: Path, *, stores: Sequence[Path] | None) -> Plan:
         return Plan(
             run_id=run_dir.name,
             run_dir=str(run_dir),
-            config_path=str(self.settings.path),
+            config_paths=[str(path) for path in self.settings.paths],
             mode=self.mode,
             record=self.record,
             model=self.model,
@@ -58,6 +60,7 @@ class Access:
             host=self.endpoint.host if self.endpoint and self.mode == "live" else "",
             embedded_key=self.embedded_key,
             negotiated=self.negotiated,
+            stores=None if stores is None else [str(store) for store in stores],
         )
 
     def close(self, responses: Path) -> Iterator[str]:
@@ -107,7 +110,9 @@ def _live(settings: Settings, record: bool, sink: Sink) -> Access:
     if not settings.model:
         raise ConfigError(f"{settings.path}: no model is named; write 'model: <name>' or give --elo-model")
     model = check_model_name(settings.model)
-    checked = preflight(endpoint, _gateway_settings(settings, model), sink, [model])
+    models = models_used(settings, model)
+    _require_prices(settings, models)
+    checked = preflight(endpoint, _gateway_settings(settings, model), sink, models)
     checked.require()
     return Access(
         settings,
@@ -120,6 +125,22 @@ def _live(settings: Settings, record: bool, sink: Sink) -> Access:
         negotiated=checked.negotiated,
         manifest=Manifest(model=model, host=endpoint.host, date=_today()) if record else None,
     )
+
+
+def models_used(settings: Settings, model: str) -> list[str]:
+    """Every model that this run will ask: the general one, those that strategies name, and tasks' judges."""
+    named = [name for spec in settings.strategies for name in models_named(spec.parameters)]
+    judges = [judge for options in settings.tasks.values() if isinstance(judge := options.get("judge"), str)]
+    return list(dict.fromkeys([model, *named, *judges]))
+
+
+def _require_prices(settings: Settings, models: Sequence[str]) -> None:
+    for model in models:
+        if settings.usd_budget is not None and model not in settings.prices:
+            raise ConfigError(
+                f"{settings.path}: a budget in USD needs the price of {model!r}"
+                f"{did_you_mean(model, settings.prices)}; add it under prices.models"
+            )
 
 
 def _embedded(settings: Settings, record: bool) -> Access:
@@ -151,19 +172,24 @@ def _embedded(settings: Settings, record: bool) -> Access:
     )
 
 
-def open_gateway(settings: Settings, plan: Plan, sink: Sink, run_dir: Path, workers: int) -> Gateway:
+def open_gateway(
+    settings: Settings,
+    plan: Plan,
+    sink: Sink,
+    run_dir: Path,
+    workers: int,
+    time_left_s: Callable[[], float],
+) -> Gateway:
     """This process's gateway under the controller's plan.
 
-    Every reply that is bought goes to the run's response store at once, whatever becomes of the item.
+    Every reply that is bought goes to the run's response store at once, whatever becomes of the item; what
+    this run has bought before (a worker that died, a run that is resumed) is found there again.
     """
-    responses = run_dir / "responses"
     endpoint = None
     if plan.mode == "replay":
         recordings = Recordings(settings.recordings, mode="replay")
     else:
-        # Recording looks its own replies up again: a strategy that asks what another has asked, with the
-        # same seed, is answered as its replay will be.
-        recordings = Recordings(None, mode="cache" if plan.record else "record", shards=responses)
+        recordings = _buying(settings, plan, run_dir / "responses")
         key = plan.embedded_key or os.environ.get(settings.key_variable)
         endpoint = Endpoint.checked(plan.base_url, key, key_variable=settings.key_variable)
     gateway_settings = replace(
@@ -175,13 +201,23 @@ def open_gateway(settings: Settings, plan: Plan, sink: Sink, run_dir: Path, work
     if plan.mode == "embedded":
         # One slot answers one request at a time; more in flight would put the queue into the latencies.
         gateway_settings = replace(gateway_settings, source="embedded", concurrency=1, timeout_s=EMBEDDED_TIMEOUT_S)
-    return Gateway(endpoint, gateway_settings, sink, recordings=recordings)
+    return Gateway(endpoint, gateway_settings, sink, recordings=recordings, time_left_s=time_left_s)
+
+
+def _buying(settings: Settings, plan: Plan, responses: Path) -> Recordings:
+    if plan.stores is not None:
+        stores = [Path(store) for store in plan.stores]
+        return Recordings(settings.recordings, mode="cache", shards=responses, stores=stores)
+    # Recording looks its own replies up again: a strategy that asks what another has asked, with the
+    # same seed, is answered as its replay will be.
+    return Recordings(None, mode="cache" if plan.record else "record", shards=responses)
 
 
 def _gateway_settings(settings: Settings, model: str) -> GatewaySettings:
     return GatewaySettings(
         model=model,
         seed=settings.seed,
+        temperature=0.0 if settings.temperature is None else settings.temperature,
         timeout_s=settings.timeout_s,
         retry=RetryPolicy(max_attempts=settings.max_retries + 1),
         concurrency=settings.concurrency,

@@ -12,7 +12,7 @@ from pytest_elo.config import Settings, StrategySpec
 from pytest_elo.errors import ConfigError
 from pytest_elo.records import Task
 from pytest_elo.session.trial import TrialKey
-from pytest_elo.strategies.registry import check
+from pytest_elo.strategies.registry import check, check_problem
 from pytest_elo.tasks.loading import load_task
 
 __all__ = ["Collector"]
@@ -26,16 +26,24 @@ class Collector:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._tasks: dict[tuple[str, str], Task] = {}
+        self._tests: dict[str, str] = {}
         self._checked = False
         self.warnings: list[str] = []
 
-    def trials(self, mark: pytest.Mark, module: Path) -> tuple[list[TrialKey], list[str]]:
+    def trials(self, mark: pytest.Mark, module: Path, test: str) -> tuple[list[TrialKey], list[str]]:
         """The trials of a marked test and their ids (``<item>-<strategy>[-rep<n>]``).
 
         Raises ``ConfigError`` or ``DataError``.
         """
         self._check_strategies()
         task = self._task(mark, module)
+        first = self._tests.setdefault(task.task_id, test)
+        if first != test:
+            raise ConfigError(
+                f"{first} and {test} both hold task {task.task_id!r}, so each of its outcomes would be there twice; "
+                "give one of them another task name in its elo mark"
+            )
+        self._check_problems(task, task.item_ids[: self._settings.limit])
         keys = list(self._keys(task, task.item_ids[: self._settings.limit]))
         return keys, [self._id(key) for key in keys]
 
@@ -60,10 +68,12 @@ class Collector:
         if named is not None and not isinstance(named, str):
             task: Task = named
             return task
-        data = mark.kwargs.get("data")
+        options = dict(self._settings.tasks.get(named, {})) if named is not None else {}
+        configured = options.pop("data", None)
+        data = mark.kwargs.get("data", configured)
         if named is None or not isinstance(data, str | Path):
             raise ConfigError(f"{module}: the elo mark is incomplete: {MARK_HELP}")
-        path = (module.parent / data).resolve()
+        path = _data_file(module.parent, str(data))
         cached = self._tasks.get((named, str(path)))
         if cached is None:
             where = str(self._settings.path)
@@ -71,13 +81,29 @@ class Collector:
             defaults = {"seed": self._settings.seed}
             if self._settings.max_tokens is not None:
                 defaults["max_tokens"] = self._settings.max_tokens
-            cached = load_task(named, kind, path, self._settings.tasks.get(named, {}), defaults, where)
+            cached = load_task(named, kind, path, options, defaults, where)
             self._tasks[named, str(path)] = cached
             self.warnings.extend(f"{named}: {warning}" for warning in cached.warnings)
         return cached
+
+    def _check_problems(self, task: Task, item_ids: Sequence[str]) -> None:
+        # Items of one task may differ in what they offer (an own task's checks do), so all are looked at.
+        for item_id in item_ids:
+            problem = task.pose(item_id, 0)
+            for spec in self._settings.strategies:
+                check_problem(spec.name, spec.kind, spec.parameters, problem)
 
     def _check_strategies(self) -> None:
         if not self._checked:
             for spec in self._settings.strategies:
                 check(spec.name, spec.kind, spec.parameters)
             self._checked = True
+
+
+def _data_file(folder: Path, data: str) -> Path:
+    """The file of a mark's ``data``; a bare name such as ``gpqa_diamond`` is looked for beside the test."""
+    if not Path(data).suffix:
+        for candidate in (f"{data}.csv", f"{data}.jsonl", f"data/{data}.csv", f"data/{data}.jsonl"):
+            if (folder / candidate).is_file():
+                return (folder / candidate).resolve()
+    return (folder / data).resolve()

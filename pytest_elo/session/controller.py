@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import pytest
 from pytest_elo.config import Settings
 from pytest_elo.errors import EloError
 from pytest_elo.ledger.fold import Ledger
+from pytest_elo.ledger.partial import partial_tiers
 from pytest_elo.ledger.rundir import RunDir, new_run_id, recover
 from pytest_elo.session.gating import Gatekeeper
 from pytest_elo.session.plan import Plan, run_header
@@ -20,10 +22,15 @@ if TYPE_CHECKING:
     from pytest_elo.report.build import Report
     from pytest_elo.session.access import Access
 
-__all__ = ["Controller"]
+__all__ = ["USAGE_PREFIX", "Controller"]
 
 USAGE_PREFIX = "pytest-elo: "
 """Starts every collection error that is the user's to mend; the controller turns it into exit code 4."""
+
+OK, TESTS_FAILED, INTERRUPTED, USAGE_ERROR, NOTHING_COLLECTED = 0, 1, 2, 4, 5
+"""pytest's exit codes that mean something here."""
+
+_POLL_S = 0.05
 
 
 class Controller:
@@ -36,22 +43,23 @@ class Controller:
         self.report: Report | None = None
         self.problem: EloError | None = None
         """Why the run could not be rated, when that is an error."""
+        self.notices: list[str] = []
+        self.expected: dict[str, None] = {}
+        self.lost_workers = 0
+        self.stop_reason: str | None = None
+        """Why the run ended before its last item; ``None`` when it did not."""
         self._config = config
         self._access: Access | None = None
         self._gates = Gatekeeper(config, settings)
-        self._notices: list[str] = []
-        self._expected: dict[str, None] = {}
+        self._run_dir: RunDir | None = None
         self._reported: set[str] = set()
         self._failures = 0
         self._usage_error = False
-        self._unused = 0
-        self._lost_workers = 0
-        self._interrupted = False
-        self._started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self._facts: dict[str, Any] = {}
 
     @property
     def run_dir(self) -> RunDir:
-        assert self.plan is not None
+        assert self._run_dir is not None
         return self._run_dir
 
     def start(self) -> Plan:
@@ -59,52 +67,84 @@ class Controller:
 
         Raises ``ConfigError`` before anything is spent.
         """
-        from pytest_elo.ledger.journal import Journal
-        from pytest_elo.session.access import prepare
+        from pytest_elo.session.resume import continued, require_same, run_to_continue
 
-        chosen = self._config.getoption("--elo-dir")
         base = self._config.rootpath / ".elo"
-        path = self._config.invocation_params.dir / chosen if chosen else base / new_run_id()
-        self._notices.extend(recover(path.parent))
+        resumed = self._config.getoption("--elo-resume")
+        path = self._path(base) if resumed is None else run_to_continue(resumed, base, self._invoked_in)
+        self.notices.extend(recover(path.parent))
         self._run_dir = RunDir(path)
         self._run_dir.create()
-        journal = Journal(self._run_dir.shards / "controller.jsonl", path.name)
         try:
-            self._access = prepare(
-                self.settings,
-                journal,
-                replay=self._config.getoption("--elo-replay"),
-                record=self._config.getoption("--elo-record"),
-            )
+            header: dict[str, Any] = {}
+            if resumed is not None:
+                header = self._run_dir.read_header()
+                self._run_dir.read(self.ledger)
+                require_same(header, self.settings, None, path)
+            plan = self._prepare(path)
+            if resumed is not None:
+                require_same(header, self.settings, plan, path)
+                plan = continued(plan, self.ledger)
         except EloError:
             self._abandon()
             raise
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self._facts = {"notes": header.get("notes", []), "expected": header.get("expected", {})}
+        if resumed is not None:
+            self._facts["resumed"] = [*header.get("resumed", []), now]
+        self.plan = plan
+        self._run_dir.point_latest()
+        self._write_header(header.get("started", now))
+        return plan
+
+    @property
+    def _invoked_in(self) -> Path:
+        return self._config.invocation_params.dir
+
+    def _path(self, base: Path) -> Path:
+        chosen = self._config.getoption("--elo-dir")
+        return self._invoked_in / chosen if chosen else base / new_run_id()
+
+    def _prepare(self, path: Path) -> Plan:
+        from pytest_elo.ledger.journal import Journal
+        from pytest_elo.session.access import prepare
+
+        option = self._config.getoption
+        journal = Journal(self.run_dir.shards / "controller.jsonl", path.name)
+        try:
+            self._access = prepare(self.settings, journal, replay=option("--elo-replay"), record=option("--elo-record"))
         finally:
             journal.shut()
-        self.plan = self._access.plan(path)
-        self._run_dir.point_latest()
-        self._run_dir.write_header(run_header(self.settings, self.plan, self._started))
-        return self.plan
+        stores = _earlier_stores(path) if option("--elo-cache") else None
+        return self._access.plan(path, stores=stores)
+
+    def _write_header(self, started: str | None = None) -> None:
+        assert self.plan is not None
+        started = started or self.run_dir.read_header().get("started", "")
+        self.run_dir.write_header(run_header(self.settings, self.plan, started) | self._facts)
 
     def _abandon(self) -> None:
         """Leave a run that could not begin: its attempts are kept, a directory without any is not."""
-        self._run_dir.sweep(self.ledger)
+        self.run_dir.sweep(self.ledger)
         if attempts := self.ledger.attempts():
-            self._run_dir.write(attempts, ())
-            self._run_dir.finish()
+            self.run_dir.write(attempts, self.ledger.outcomes())
+            self.run_dir.finish()
         else:
-            self._run_dir.finish()
-            self._run_dir.remove_empty()
+            self.run_dir.finish()
+            self.run_dir.remove_empty()
 
     def header_lines(self) -> list[str]:
         """For the top of the session: what answers, and where the run is kept."""
         if self.plan is None:
             return []
-        return [f"elo: {self.plan.answers}", f"elo: run directory {_short(self.run_dir.path, self._config)}"]
+        lines = [f"elo: {self.plan.answers}", f"elo: run directory {self.short(self.run_dir.path)}"]
+        if self.plan.done:
+            lines.append(f"elo: resumed, {len(self.plan.done)} outcomes are there already")
+        return lines
 
     def expect(self, node_ids: Iterable[str]) -> None:
         """These items are going to run; one without a final report will be named."""
-        self._expected.update(dict.fromkeys(node_ids))
+        self.expected.update(dict.fromkeys(node_ids))
 
     def collection_failed(self, text: str) -> None:
         self._usage_error = self._usage_error or USAGE_PREFIX in text
@@ -115,76 +155,80 @@ class Controller:
             self._reported.add(report.nodeid)
         self.ledger.add_lines(getattr(report, "elo_events", ""))
         self._usage_error = self._usage_error or getattr(report, "elo_abort", False)
-        if report.failed:
+        if report.failed and not hasattr(report, "wasxfail"):
             self._failures += 1
             limit = self._config.option.maxfail
             if limit and self._failures >= limit:
-                self.request_stop()
+                self.request_stop(f"stopping after {self._failures} failures")
 
-    def worker_ended(self, end: Mapping[str, Any]) -> None:
-        self.ledger.add_lines(end["events"])
-        self._unused += end["unused"]
+    def worker_ended(self, events: str) -> None:
+        self.ledger.add_lines(events)
 
     def worker_lost(self) -> None:
         """A worker died: what its shard holds is all that is known of its last item."""
-        self._lost_workers += 1
+        self.lost_workers += 1
         if self.plan is not None:
             self.run_dir.sweep(self.ledger)
 
-    def request_stop(self) -> None:
+    def request_stop(self, reason: str) -> None:
         """Stop every process before its next item; xdist's own stop comes only behind the queued items."""
         if self.plan is not None:
-            self.run_dir.stop_file.touch()
+            self.run_dir.stop(reason)
+
+    def await_drain(self, workers: Sequence[Any]) -> None:
+        """After an interrupt, wait until the workers' calls in flight have ended; a second interrupt ends it."""
+        if self.plan is None or self.run_dir.stop_reason is None:
+            return
+        deadline = time.monotonic() + self.settings.timeout_s
+        try:
+            for worker in workers:
+                worker.shutdown()
+            while self.run_dir.has_live_shards() and time.monotonic() < deadline:
+                time.sleep(_POLL_S)
+        except KeyboardInterrupt:
+            self.run_dir.stop_now()
 
     def finish(self, exit_status: int) -> int:
         """Write the run directory, rate it, and return the session's exit status."""
         if self.plan is None:
             return exit_status
-        self._interrupted = exit_status not in (0, 1)
+        self.stop_reason = self.run_dir.stop_reason
+        if self.stop_reason is None and exit_status not in (OK, TESTS_FAILED, NOTHING_COLLECTED):
+            self.stop_reason = "the session ended early"
         self.run_dir.sweep(self.ledger)
         if not self.ledger.attempts():
             self._close_access()
             self._abandon()
             return self._exit_status(exit_status)
         self.run_dir.write(self.ledger.attempts(), self.ledger.outcomes())
-        self.run_dir.write_header(
-            run_header(self.settings, self.plan, self._started) | {"notes": sorted(self.ledger.notes)}
-        )
+        self._facts["notes"] = sorted({*self._facts["notes"], *self.ledger.notes})
+        self._facts["expected"] = self.ledger.expected
+        partial = partial_tiers(self.ledger) if self.stop_reason is not None else []
+        self._facts |= {"partial": partial} if partial else {}
+        self._write_header()
         self._close_access()
         if self.ledger.outcomes():
             self._rate()
         self.run_dir.finish()
         return self._exit_status(exit_status)
 
+    def missing(self) -> list[str]:
+        """Items that were to run and of which no final report came."""
+        return [node_id for node_id in self.expected if node_id not in self._reported]
+
+    def short(self, path: Path) -> str:
+        root = self._config.rootpath
+        return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
     def closing_lines(self) -> list[str]:
         """What the terminal shows after pytest's own summary."""
-        from pytest_elo.report.table import lines
+        from pytest_elo.session.closing import lines
 
-        out = [f"elo: {notice}" for notice in self._notices]
-        if self.plan is None:
-            return out
-        if self.report is not None:
-            out += lines(self.report)
-        if self.problem is not None:
-            out.append(f"ERROR: {self.problem}")
-        missing = [] if self._interrupted else self._missing()
-        if missing:
-            shown = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
-            out.append(f"elo: {len(missing)} of {len(self._expected)} items came to no end: {shown}")
-        if self._lost_workers:
-            out.append(f"elo: {self._lost_workers} workers died; their rows were swept from their journals")
-        if self._unused:
-            out.append(f"elo: {self._unused} items were bought ahead and not used; their replies are kept")
-        if self.ledger.attempts():
-            out.append(f"elo: run directory {_short(self.run_dir.path, self._config)}")
-        return out
+        return list(lines(self))
 
     def _close_access(self) -> None:
         if self._access is not None:
-            self._notices.extend(self._access.close(self.run_dir.responses))
-
-    def _missing(self) -> list[str]:
-        return [node_id for node_id in self._expected if node_id not in self._reported]
+            self.notices.extend(self._access.close(self.run_dir.responses))
 
     def _rate(self) -> None:
         from pytest_elo.report.build import build
@@ -192,27 +236,35 @@ class Controller:
 
         try:
             self.report = build(self.run_dir.path)
-            if not self._interrupted:
+            if self.stop_reason is None:
                 self.report = self._gates.judge(self.report)
         except EloError as error:
             self.problem = error
-        if self.report is not None:
-            write_files(self.report, self.run_dir.path)
+        if self.report is None:
+            return
+        write_files(self.report, self.run_dir.path)
+        if self.settings.output_elo is not None:
+            self.settings.output_elo.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(self.run_dir.path / "elo.json", self.settings.output_elo)
 
     def _exit_status(self, status: int) -> int:
         from pytest_elo.gates.results import exit_code
 
-        if self._usage_error and status in (0, 1, 2):
-            return 4
-        if self.problem is not None and status in (0, 1):
+        if self._usage_error and status in (OK, TESTS_FAILED, INTERRUPTED):
+            return USAGE_ERROR
+        if status == NOTHING_COLLECTED and self.plan is not None and self.plan.done:
+            status = OK  # a resumed run of which nothing was missing
+        if self.problem is not None and status in (OK, TESTS_FAILED):
             return self.problem.exit_code
-        gates = exit_code(self.report.gates) if self.report is not None else 0
-        if status in (0, 1) and gates:
+        gates = exit_code(self.report.gates) if self.report is not None else OK
+        if gates != OK and status in (OK, TESTS_FAILED):
             return gates
-        if status == 0 and self._missing():
-            return 1
+        if status == OK and self.missing():
+            return TESTS_FAILED
         return status
 
 
-def _short(path: Path, config: pytest.Config) -> str:
-    return str(path.relative_to(config.rootpath)) if path.is_relative_to(config.rootpath) else str(path)
+def _earlier_stores(path: Path) -> list[Path]:
+    """The response stores of the runs beside ``path``, newest first."""
+    found = [store for store in path.parent.glob("*/responses") if store.parent.resolve() != path.resolve()]
+    return sorted({store.resolve() for store in found}, reverse=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,18 +10,13 @@ import pytest
 
 from pytest_elo.errors import EloError
 from pytest_elo.session.controller import USAGE_PREFIX, Controller
+from pytest_elo.session.item import ItemState
 from pytest_elo.session.live import LiveLedger
 from pytest_elo.session.runner import Runner
 from pytest_elo.session.status import test_status
 from pytest_elo.session.trial import Posed, Trial, TrialKey
 
-__all__ = ["WORKER_PLAN", "ControllerPlugin", "ReportPlugin", "RunnerPlugin", "XdistPlugin"]
-
-WORKER_PLAN = "elo_plan"
-WORKER_END = "elo_end"
-
-POSED = pytest.StashKey[Posed]()
-FAILED = pytest.StashKey[bool]()
+__all__ = ["ControllerPlugin", "ReportPlugin", "RunnerPlugin", "XdistPlugin"]
 
 
 class RunnerPlugin:
@@ -38,38 +32,62 @@ class RunnerPlugin:
         if mark is None:
             raise pytest.Collector.CollectError(f"{USAGE_PREFIX}{name} has no elo mark, so it has no items")
         try:
-            keys, ids = self.runner.collector.trials(mark, Path(metafunc.module.__file__))
+            keys, ids = self.runner.collector.trials(mark, Path(metafunc.module.__file__), name)
+            self.runner.require_condition(keys)
         except EloError as error:
             raise pytest.Collector.CollectError(f"{USAGE_PREFIX}{error}") from None
         metafunc.parametrize("elo_key", keys, ids=ids, indirect=True)
 
     def run_trial(self, request: pytest.FixtureRequest, key: TrialKey) -> Iterator[Trial]:
-        trial = self.runner.trial(key)
-        request.node.stash[POSED] = trial
+        state = ItemState.of(request.node)
+        if not self.runner.has_begun:
+            pytest.skip("pytest-elo: nothing is asked while pytest only sets fixtures up")
+        from pytest_elo.engine import StoppedError
+
+        try:
+            trial = self.runner.trial(key, state.begin(request.node, self.runner))
+        except StoppedError:
+            pytest.skip(f"{USAGE_PREFIX}{self.runner.stop_reason() or 'the run is stopping'}")
+        state.posed = trial
         trial.fail_if_unfit()
-        with self.runner.charged(key):
+        trial.direct_calls = state.calls
+        with self.runner.charged(key, state.calls):
             yield trial
-        _require_outcome(request, trial)
+        state.require_outcome()
 
     def pose(self, request: pytest.FixtureRequest, key: TrialKey) -> Iterator[Posed]:
-        posed = self.runner.posed(key)
-        request.node.stash[POSED] = posed
-        with self.runner.charged(key):
+        state = ItemState.of(request.node)
+        if not self.runner.has_begun:
+            pytest.skip("pytest-elo: nothing is asked while pytest only sets fixtures up")
+        posed = state.posed = self.runner.posed(key, state.begin(request.node, self.runner))
+        posed.direct_calls = state.calls
+        with self.runner.charged(key, state.calls):
             yield posed
-        _require_outcome(request, posed)
+        state.require_outcome()
 
     def client(self, request: pytest.FixtureRequest, *, asynchronous: bool = False) -> Iterator[Any]:
         key = request.getfixturevalue("elo_key") if "elo_key" in request.fixturenames else None
-        with self.runner.charged(key, request.node.nodeid):
-            yield self.runner.gateway.async_client() if asynchronous else self.runner.gateway.client()
+        gateway = self.runner.gateway
+        with self.runner.charged(key, ItemState.of(request.node).calls, request.node.nodeid):
+            yield gateway.async_client() if asynchronous else gateway.client()
 
     def live_ledger(self) -> LiveLedger:
         return LiveLedger(self.runner.journal)
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        done = self.runner.take_done(items)
+        if done:
+            config.hook.pytest_deselected(items=done)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        self.runner.expect(session.items)
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        if self.runner.stop_requested():
-            item.session.shouldstop = "pytest-elo: the run was stopped"
+        reason = self.runner.stop_reason()
+        if reason is not None:
+            item.session.shouldstop = f"{USAGE_PREFIX}{reason}"
             return True
         self.runner.look_ahead(item.session, item, nextitem)
         return None
@@ -78,32 +96,31 @@ class RunnerPlugin:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, Any]:
+        state = ItemState.of(item)
+        state.write_properties(item, call.when)
         report: Any = yield  # an attribute of a report travels from worker to controller with it
-        item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
-        posed = item.stash.get(POSED, None)
-        if posed is not None and posed.outcome is not None:
-            report.elo_status = posed.outcome.status
+        state.saw(report)
         if call.excinfo is not None and isinstance(call.excinfo.value, EloError):
             _one_line(report, call.excinfo.value, self._config)
             if self.runner.must_abort(call.excinfo.value):
                 report.elo_abort = True
-                self.runner.request_stop()
-                item.session.shouldstop = f"pytest-elo: {call.excinfo.value}"
+                self.runner.request_stop(str(call.excinfo.value))
+                item.session.shouldstop = f"{USAGE_PREFIX}{call.excinfo.value}"
         events = self.runner.take_events()
         if events:
             report.elo_events = events
         return report
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        unused = self.runner.close()
-        end = {"events": self.runner.take_events(), "unused": unused}
+        self.runner.close()
+        events = self.runner.take_events()
         output = getattr(session.config, "workeroutput", None)
         if output is not None:
-            output[WORKER_END] = json.dumps(end)
-        else:
-            controller = session.config.pluginmanager.get_plugin("elo-controller")
-            if isinstance(controller, ControllerPlugin):
-                controller.controller.worker_ended(end)
+            output["elo_events"] = events
+            return
+        controller = session.config.pluginmanager.get_plugin("elo-controller")
+        if isinstance(controller, ControllerPlugin):
+            controller.controller.worker_ended(events)
 
 
 class ControllerPlugin:
@@ -115,7 +132,8 @@ class ControllerPlugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        if session.config.option.collectonly:
+        option = session.config.option
+        if option.collectonly or option.setuponly or option.setupplan:
             return
         try:
             plan = self.controller.start()
@@ -142,7 +160,7 @@ class ControllerPlugin:
         return test_status(report)
 
     def pytest_keyboard_interrupt(self) -> None:
-        self.controller.request_stop()
+        self.controller.request_stop("the run was interrupted")
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
@@ -156,11 +174,13 @@ class XdistPlugin:
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
+        self._nodes: list[Any] = []
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        if self._controller.plan is not None:
-            node.workerinput[WORKER_PLAN] = self._controller.plan.dumps()
+        plan = self._controller.plan
+        node.workerinput["elo_plan"] = "" if plan is None else plan.dumps()
+        self._nodes.append(node)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: Sequence[str]) -> None:
@@ -168,9 +188,9 @@ class XdistPlugin:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        end = getattr(node, "workeroutput", {}).get(WORKER_END)
-        if end is not None:
-            self._controller.worker_ended(json.loads(end))
+        events = getattr(node, "workeroutput", {}).get("elo_events")
+        if events is not None:
+            self._controller.worker_ended(events)
         else:
             self._controller.worker_lost()
 
@@ -181,6 +201,11 @@ class XdistPlugin:
         from pytest_elo.session.scheduling import WindowScheduling
 
         return WindowScheduling(config, log, self._controller.settings.concurrency)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        # Before xdist ends its workers, which it does after ten seconds whatever they are waiting for.
+        self._controller.await_drain(self._nodes)
 
 
 class ReportPlugin:
@@ -196,11 +221,6 @@ class ReportPlugin:
         if terminal is not None:
             for line in self._controller.closing_lines():
                 terminal.write_line(line)
-
-
-def _require_outcome(request: pytest.FixtureRequest, posed: Posed) -> None:
-    if posed.outcome is None and not request.node.stash.get(FAILED, False):
-        pytest.fail("the item has no outcome: call grade() or score(x), or it would vanish", pytrace=False)
 
 
 def _one_line(report: pytest.TestReport, error: EloError, config: pytest.Config) -> None:

@@ -1,8 +1,10 @@
-"""Options and ini values, and where ``elo.yaml`` is found. Nothing heavy is imported here."""
+"""Options and ini values, and where the settings' files are found. Nothing heavy is imported here."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +19,26 @@ __all__ = ["add_options", "find_config", "read_settings"]
 def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("elo", "Elo per token (pytest-elo)")
     option = group.addoption
-    option("--elo-config", metavar="FILE", help="elo.yaml to use (default: found beside the collected evals)")
+    option(
+        "--elo-config",
+        metavar="FILE",
+        action="append",
+        help="settings to use, .yaml, .toml or .json; may be repeated (default: elo.yaml beside the collected evals)",
+    )
     option("--elo-dir", metavar="DIR", help="run directory (default: .elo/<run id> under the root directory)")
     option("--elo-model", metavar="NAME", help="model to call; 'embedded' starts the local model")
     option("--elo-replay", action="store_true", help="answer from recordings only, even if a key is set")
     option("--elo-record", action="store_true", help="call the model and write its replies to the recordings")
+    option("--elo-cache", action="store_true", help="answer what recordings and earlier runs hold, buy the rest")
+    option(
+        "--elo-resume",
+        metavar="DIR",
+        nargs="?",
+        const="",
+        help="continue the run in DIR (default: the latest): run what is missing or failed for no reason of the model",
+    )
+    option("--elo-token-budget", metavar="N", type=int, help="stop before more than N tokens are bought")
+    option("--elo-usd-budget", metavar="USD", type=float, help="stop before more is spent, by the prices of elo.yaml")
     option("--elo-strategies", metavar="A,B", help="run only these strategies of elo.yaml")
     option("--elo-anchor", metavar="NAME", help="strategy that all tasks are aligned on")
     option("--elo-limit", metavar="N", type=int, help="take only the first N items of each task")
@@ -30,27 +47,39 @@ def add_options(parser: pytest.Parser) -> None:
     option("--elo-gate", metavar="EXPR", action="append", default=[], help="a gate besides elo.yaml's; may be repeated")
     option("--elo-strict", action="store_true", help="a wrong answer fails its test")
     option("--elo-debug", action="store_true", help="show tracebacks of errors that are normally one line")
+    option("--elo-doctor", action="store_true", help="check the settings, the key and the gateway, and run nothing")
+    parser.addini("elo_config", "settings to use, relative to the root directory, one file a line", type="linelist")
     parser.addini("elo_gates", "gates besides elo.yaml's, one a line", type="linelist")
-    parser.addini("elo_config", "elo.yaml to use, relative to the root directory")
+    for name, text in INI.items():
+        parser.addini(name, text)
 
 
-def find_config(config: pytest.Config) -> Path | None:
-    """The ``elo.yaml`` that governs this session, or ``None``: then the plugin stays asleep.
+INI = {
+    "elo_model": "model to call",
+    "elo_strategies": "strategies to run, separated by commas",
+    "elo_concurrency": "calls in flight over all workers",
+    "elo_token_budget": "stop before more tokens are bought",
+    "elo_usd_budget": "stop before more is spent",
+}
+
+
+def find_config(config: pytest.Config) -> list[Path]:
+    """The files that govern this session; none: then the plugin stays asleep.
 
     ``--elo-config``, else the ini value, else the nearest ``elo.yaml`` at or above each collected path, up
     to the root directory. Raises ``ConfigError`` when a named file is missing or two paths disagree.
     """
     named = config.getoption("--elo-config")
     if named:
-        return _existing(config.invocation_params.dir / named, "--elo-config")
-    ini = str(config.getini("elo_config"))
+        return [_existing(config.invocation_params.dir / name, "--elo-config") for name in named]
+    ini = config.getini("elo_config")
     if ini:
-        return _existing(config.rootpath / ini, "elo_config")
+        return [_existing(config.rootpath / name, "elo_config") for name in ini]
     found = {path for argument in config.args if (path := _nearest(config, argument)) is not None}
     if len(found) > 1:
         names = " and ".join(sorted(map(str, found)))
         raise ConfigError(f"the collected paths belong to different settings: {names}; choose one with --elo-config")
-    return found.pop() if found else None
+    return list(found)
 
 
 def _existing(path: Path, source: str) -> Path:
@@ -70,39 +99,75 @@ def _nearest(config: pytest.Config, argument: str) -> Path | None:
     return None
 
 
-def read_settings(config: pytest.Config, path: Path) -> Settings:
-    """Settings of this session after precedence: option > environment > elo.yaml."""
-    strategies = _names(config.getoption("--elo-strategies"))
-    return load(path, Overrides(values=_values(config), strategies=strategies, gates=_gates(config)))
-
-
-def _gates(config: pytest.Config) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        [(text, "elo_gates") for text in config.getini("elo_gates")]
-        + [(text, "--elo-gate") for text in config.getoption("--elo-gate")]
+def read_settings(config: pytest.Config, paths: Sequence[Path]) -> Settings:
+    """Settings of this session after precedence: option > environment > pyproject/ini > files."""
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for layer in (_from_ini(config), _from_environment(), _from_options(config)):
+        for origin, key, name, value in layer:
+            values[name] = value
+            origins[key] = origin
+    strategies = _names(values.pop("strategies", None))
+    settings = load(
+        paths, Overrides(values=values, strategies=strategies, origins=origins, gates=tuple(_gates(config)))
+    )
+    missing_anchor = config.getoption("--elo-missing-anchor")
+    if missing_anchor is None:
+        return settings
+    return replace(
+        settings,
+        rating=replace(settings.rating, missing_anchor=missing_anchor),
+        origins={**settings.origins, "rating.missing_anchor": "--elo-missing-anchor"},
     )
 
 
-def _values(config: pytest.Config) -> dict[str, Any]:
-    values: dict[str, Any] = {}
+def _gates(config: pytest.Config) -> Iterator[tuple[str, str]]:
+    yield from ((text, "elo_gates") for text in config.getini("elo_gates"))
+    yield from ((text, "--elo-gate") for text in config.getoption("--elo-gate"))
+
+
+Layer = Iterator[tuple[str, str, str, Any]]
+"""(where it stands, key of ``elo.yaml`` or option, field of ``Settings``, value)"""
+
+
+def _from_ini(config: pytest.Config) -> Layer:
+    file = str(config.inipath or "pytest's ini file")
+    for name, read in (
+        ("elo_model", str),
+        ("elo_strategies", str),
+        ("elo_concurrency", int),
+        ("elo_token_budget", int),
+        ("elo_usd_budget", float),
+    ):
+        text = config.getini(name)
+        if not text:
+            continue
+        try:
+            value = read(text)
+        except ValueError:
+            raise ConfigError(f"{file}: {name} is {text!r}; give a number") from None
+        key = name.removeprefix("elo_")
+        yield f"{name} in {file}", key, key, value
+
+
+def _from_environment() -> Layer:
     if "OPENAI_BASE_URL" in os.environ:
-        values |= {
-            "base_url": os.environ["OPENAI_BASE_URL"],
-            "base_url_from": "OPENAI_BASE_URL",
-            "gateway_configured": True,
-        }
-    options = {
-        "model": config.getoption("--elo-model"),
-        "limit": config.getoption("--elo-limit"),
-        "concurrency": config.getoption("--elo-concurrency"),
-        "anchor": config.getoption("--elo-anchor"),
-        "strict": config.getoption("--elo-strict") or None,
-    }
-    if options["model"] is None and os.environ.get("AGENT_MODEL"):
-        options["model"] = os.environ["AGENT_MODEL"]
-    if options["limit"] is not None and options["limit"] < 1:
-        raise ConfigError(f"--elo-limit is {options['limit']}; give a number of items of at least 1")
-    return values | {name: value for name, value in options.items() if value is not None}
+        yield "OPENAI_BASE_URL", "gateway.base_url", "base_url", os.environ["OPENAI_BASE_URL"]
+        yield "OPENAI_BASE_URL", "gateway.base_url", "base_url_from", "OPENAI_BASE_URL"
+        yield "OPENAI_BASE_URL", "gateway.base_url", "gateway_configured", True
+    if os.environ.get("AGENT_MODEL"):
+        yield "AGENT_MODEL", "model", "model", os.environ["AGENT_MODEL"]
+
+
+def _from_options(config: pytest.Config) -> Layer:
+    for name in ("model", "limit", "concurrency", "anchor", "strict", "strategies", "token_budget", "usd_budget"):
+        option = f"--elo-{name.replace('_', '-')}"
+        value = config.getoption(option)
+        if value is None or value is False:
+            continue
+        if name == "limit" and value < 1:
+            raise ConfigError(f"--elo-limit is {value}; give a number of items of at least 1")
+        yield option, name, name, value
 
 
 def _names(value: str | None) -> tuple[str, ...] | None:

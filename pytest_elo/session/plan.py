@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pytest_elo.config import Settings
+from pytest_elo.config import Settings, fingerprint
 from pytest_elo.errors import ConfigError
+from pytest_elo.records import Task
 
-__all__ = ["Mode", "Plan", "choose_mode", "run_header"]
+__all__ = ["Mode", "Plan", "access_facts", "choose_mode", "condition_of", "evaluation_facts", "run_header"]
 
 Mode = Literal["replay", "live", "embedded"]
 
@@ -23,20 +25,26 @@ class Plan:
 
     run_id: str
     run_dir: str
-    config_path: str
+    config_paths: Sequence[str]
     mode: Mode
     record: bool
     model: str
     answers: str
-    """What answers, in words: for a replay the model, its file's hash and the date of the recordings."""
+    """What answers, in words: the header of the table."""
     identity: str
-    """What of the answering side belongs to the condition: the endpoint's host, or the model file's hash."""
+    """Which gateway or recording answers; outcomes of two identities are not comparable."""
     base_url: str = ""
     """Normalised, with the working path; empty in replay."""
     host: str = ""
     embedded_key: str = ""
     negotiated: str = ""
     """What preflight learnt of the parameters that the model takes."""
+    stores: Sequence[str] | None = None
+    """Response stores of earlier runs that answer first; ``None``: nothing answers but the model."""
+    done: Sequence[Sequence[Any]] = ()
+    """(task, item, strategy, repeat) of outcomes that a resumed run has already."""
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    """The condition of each task's outcomes that a resumed run has already."""
 
     def dumps(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -46,25 +54,69 @@ class Plan:
         return cls(**json.loads(text))
 
 
+def condition_of(plan: Plan, settings: Settings, task: Task) -> str:
+    """Hash of all that must be equal for two outcomes of a task to be comparable.
+
+    What competes (the strategies) is not part of it: outcomes of two strategies must share a condition.
+    """
+    parts = [plan.identity, plan.model, settings.seed, task.task_id, task.fingerprint]
+    if settings.temperature is not None:
+        parts.append({"temperature": settings.temperature})
+    return fingerprint(*parts)[:12]
+
+
+def access_facts(settings: Settings, plan: Plan) -> dict[str, Any]:
+    """How the model is reached."""
+    return {
+        "mode": plan.mode,
+        "host": plan.host,
+        "model": plan.model,
+        "models": dict(settings.models),
+        "timeout_s": settings.timeout_s,
+        "max_retries": settings.max_retries,
+        "allow_model_substitution": settings.allow_model_substitution,
+    }
+
+
+def evaluation_facts(settings: Settings) -> dict[str, Any]:
+    """What is asked, how often, and how it is rated."""
+    return {
+        "seed": settings.seed,
+        "repeats": settings.repeats,
+        "max_tokens": settings.max_tokens,
+        "temperature": settings.temperature,
+        "anchor": settings.anchor,
+        "strategies": strategies_of(settings),
+        "ladders": [list(ladder) for ladder in settings.ladders],
+        "tasks": {name: dict(options) for name, options in settings.tasks.items()},
+        "rating": dataclasses.asdict(settings.rating) | {"seed": settings.seed},
+    }
+
+
+def strategies_of(settings: Settings) -> dict[str, dict[str, Any]]:
+    return {spec.name: {"kind": spec.kind, **spec.parameters} for spec in settings.strategies}
+
+
 def run_header(settings: Settings, plan: Plan, started: str) -> dict[str, Any]:
     """What ``run.json`` says of a run: all that a report needs besides the rows, and no secret."""
-    rating = dataclasses.asdict(settings.rating)
+    access, evaluation = access_facts(settings, plan), evaluation_facts(settings)
+    rated = ("seed", "repeats", "anchor", "strategies", "ladders", "rating", "max_tokens", "temperature")
+    prices = {name: dataclasses.asdict(price) for name, price in settings.prices.items()}
     return {
         "v": 1,
         "run_id": plan.run_id,
         "started": started,
         "mode": plan.mode,
         "answers": plan.answers,
-        "model": plan.model,
-        "host": plan.host,
         "identity": plan.identity,
-        "config": os.path.relpath(plan.config_path),
-        "seed": settings.seed,
-        "repeats": settings.repeats,
-        "anchor": settings.anchor,
-        "strategies": {spec.name: {"kind": spec.kind, **spec.parameters} for spec in settings.strategies},
-        "ladders": [list(ladder) for ladder in settings.ladders],
-        "rating": rating | {"seed": settings.seed},
+        "config": os.path.relpath(plan.config_paths[0]) if plan.config_paths else "",
+        "model": plan.model,
+        "models": dict(settings.models),
+        "host": plan.host,
+        **{name: evaluation[name] for name in rated},
+        "prices": {"date": settings.prices_date, "models": prices} if prices else None,
+        "access_hash": fingerprint(access)[:12],
+        "evaluation_hash": fingerprint(evaluation)[:12],
     }
 
 

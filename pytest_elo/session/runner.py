@@ -2,58 +2,74 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_elo.config import Settings, fingerprint
-from pytest_elo.errors import EloError, GatewayError, NotRecordedError
+from pytest_elo.config import Settings
+from pytest_elo.errors import ConfigError, EloError, GatewayError, NotRecordedError
 from pytest_elo.ledger.journal import Journal
 from pytest_elo.ledger.rundir import RunDir
-from pytest_elo.records import Answer, Tag
+from pytest_elo.records import Answer, Grade, Outcome, Problem, Sink, Tag
 from pytest_elo.session.collect import Collector
-from pytest_elo.session.plan import Plan
+from pytest_elo.session.plan import Plan, condition_of
 from pytest_elo.session.trial import Posed, Recorder, Trial, TrialKey, TrialResult
-from pytest_elo.session.upcoming import upcoming
-from pytest_elo.strategies.registry import find
+from pytest_elo.session.upcoming import Upcoming
+from pytest_elo.strategies.run import run
 
 if TYPE_CHECKING:
     from pytest_elo.engine import Engine
     from pytest_elo.gateway.client import BoundAsk, Gateway
+    from pytest_elo.gateway.context import CallRecord
+    from pytest_elo.session.budget import Budget
 
-__all__ = ["Runner"]
-
-DRAIN_S = 30.0
-"""How long calls in flight may take to finish when the session ends; they are paid for, so they are kept."""
+__all__ = ["Runner", "trial_key"]
 
 UNRATED = "(unrated)"
 """Task and strategy of attempts made by tests that are no item: on the ledger, in no rating."""
+
+EARLY_STOP_WINDOW = 16
+"""Items ahead, over all workers, where the session may stop at any failure: what is bought then goes unused."""
 
 
 class Runner:
     """Runs the strategies of this process's items and journals what they cost and achieve."""
 
-    def __init__(self, settings: Settings, name: str, workers: int) -> None:
+    def __init__(self, settings: Settings, name: str, workers: int, *, may_stop_early: bool = False) -> None:
         self.settings = settings
         self._name = name
         self._workers = max(1, workers)
         self.collector = Collector(settings)
-        self._window = max(1, settings.concurrency // self._workers)
+        ahead = min(settings.concurrency, EARLY_STOP_WINDOW) if may_stop_early else settings.concurrency
+        self._window = max(1, ahead // self._workers)
         self._plan: Plan | None = None
+        self._run_dir: RunDir | None = None
         self._journal: Journal | None = None
+        self._budget: Budget | None = None
         self._gateway: Gateway | None = None
         self._engine: Engine[TrialKey, TrialResult] | None = None
+        self._upcoming: Upcoming | None = None
+        self._conditions: dict[str, str] = {}
+        self._reruns: dict[TrialKey, int] = {}
         self._noted = 0
 
     def begin(self, plan: Plan) -> None:
         """Take the controller's plan; until then (``--collect-only``) nothing can run."""
         self._plan = plan
+        self._run_dir = RunDir(Path(plan.run_dir))
         if plan.mode == "embedded":
             self._window = 1  # the local model answers one request at a time; ahead of it there is only a queue
+
+    @property
+    def has_begun(self) -> bool:
+        return self._plan is not None
 
     @property
     def plan(self) -> Plan:
@@ -63,7 +79,8 @@ class Runner:
 
     @property
     def run_dir(self) -> RunDir:
-        return RunDir(Path(self.plan.run_dir))
+        assert self._run_dir is not None, "the run has not begun"
+        return self._run_dir
 
     @property
     def journal(self) -> Journal:
@@ -74,12 +91,28 @@ class Runner:
         return self._journal
 
     @property
+    def sink(self) -> Sink:
+        """Where attempts go: to the journal, past the budget where there is one."""
+        settings = self.settings
+        if settings.token_budget is None and settings.usd_budget is None:
+            return self.journal
+        if self._budget is None:
+            from pytest_elo.session.budget import Budget
+
+            path = self.run_dir.budget if self.run_dir.path.is_dir() else None
+            tokens, usd = settings.token_budget, settings.usd_budget
+            self._budget = Budget(self.journal, path, tokens=tokens, usd=usd, prices=settings.prices)
+        return self._budget
+
+    @property
     def gateway(self) -> Gateway:
-        """The metered gateway; importing it brings in the OpenAI SDK, so only an eval does."""
+        """The metered gateway; importing it brings in the HTTP library, so only an eval does."""
         if self._gateway is None:
             from pytest_elo.session.access import open_gateway
 
-            self._gateway = open_gateway(self.settings, self.plan, self.journal, self.run_dir.path, self._workers)
+            self._gateway = open_gateway(
+                self.settings, self.plan, self.sink, self.run_dir.path, self._workers, self._time_left_s
+            )
         return self._gateway
 
     @property
@@ -87,36 +120,93 @@ class Runner:
         if self._engine is None:
             from pytest_elo.engine import Engine
 
-            self._engine = Engine(self._run, self._window, self.gateway.aclose)
+            share = max(1, self.settings.concurrency // self._workers)
+            self._engine = Engine(self._run, share, may_go_on=self._may_go_on, finish=self.gateway.aclose)
         return self._engine
+
+    def expect(self, items: Sequence[pytest.Item]) -> None:
+        """Journal how many outcomes this run is to have, those that it has already included."""
+        if self._plan is None:
+            return
+        keys = [key for item in items if (key := trial_key(item)) is not None]
+        if not keys:
+            return
+        tiers = Counter((key.task_id, key.strategy) for key in keys)
+        tiers.update((task, strategy) for task, _, strategy, _ in self._plan.done)
+        counts: dict[str, dict[str, int]] = {}
+        for (task, strategy), n in sorted(tiers.items()):
+            counts.setdefault(task, {})[strategy] = n
+        self.journal.expect(counts)
+
+    def require_condition(self, keys: Sequence[TrialKey]) -> None:
+        """Refuse to resume a run whose items, prompts or rules are not these any more.
+
+        Everything else of the condition was compared before. Raises ``ConfigError``.
+        """
+        if self._plan is None or not keys:
+            return
+        known = self._plan.conditions.get(keys[0].task_id)
+        if known is not None and known != self._condition(keys[0]):
+            raise ConfigError(
+                f"--elo-resume: the data, prompts or grading rules of task {keys[0].task_id!r} are not those of the "
+                f"run in {self._plan.run_dir}; start a new run"
+            )
+
+    def take_done(self, items: list[pytest.Item]) -> list[pytest.Item]:
+        """Take the items out of ``items`` whose outcomes a resumed run has already, and return them."""
+        done = {tuple(known) for known in self._plan.done} if self._plan is not None else set()
+        if not done:
+            return []
+        taken = [item for item in items if (key := trial_key(item)) is not None and key.place in done]
+        chosen = set(map(id, taken))
+        items[:] = [item for item in items if id(item) not in chosen]
+        return taken
 
     def look_ahead(self, session: pytest.Session, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         """Start the strategies of the items this process runs next, up to the window."""
-        for count, coming in enumerate(upcoming(session, item, nextitem)):
-            if count >= self._window:
-                return
+        if self._upcoming is None:
+            self._upcoming = Upcoming(session)
+        for coming in self._upcoming.fresh(item, nextitem, self._window):
             key = trial_key(coming)
             if key is not None and "trial" in getattr(coming, "fixturenames", ()) and not _may_be_skipped(coming):
                 self.engine.start(key)
 
-    def trial(self, key: TrialKey) -> Trial:
-        """Wait for the strategy of ``key``."""
-        return Trial(key, self.engine.take(key), self._recorder(key))
+    def trial(self, key: TrialKey, rerun: int = 0) -> Trial:
+        """Wait for the strategy of ``key``. Raises ``StoppedError`` when the run stops first."""
+        if rerun:
+            self._reruns[key] = rerun
+            self._restart(key)
+        return Trial(key, self.engine.take(key), self._recorder(key, rerun))
 
-    def posed(self, key: TrialKey) -> Posed:
-        return Posed(key, key.task.pose(key.item_id, key.repeat), self._recorder(key))
+    def posed(self, key: TrialKey, rerun: int = 0) -> Posed:
+        if rerun:
+            self._restart(key)
+        return Posed(key, key.task.pose(key.item_id, key.repeat), self._recorder(key, rerun))
+
+    def discard(self, replaced: Posed) -> None:
+        """The calls of a trial that is run again were paid for and not used."""
+        self.journal.settle(dict.fromkeys(replaced.call_ids, False))
+
+    def _restart(self, key: TrialKey) -> None:
+        """In a replay a rerun finds the same recordings; everywhere else it is a new sample."""
+        if self.plan.mode == "replay" and self.gateway.recordings is not None:
+            self.gateway.recordings.restart(self._tag(key))
 
     @contextmanager
-    def charged(self, key: TrialKey | None, node_id: str = "") -> Iterator[None]:
-        """Charge what the current thread asks the model to the trial, or to the test that has none."""
-        from pytest_elo.gateway.context import current_tag
+    def charged(self, key: TrialKey | None, calls: list[CallRecord], node_id: str = "") -> Iterator[None]:
+        """Charge what the current thread asks the model to the trial, or to the test that has none.
+
+        Records of the calls go to ``calls``.
+        """
+        from pytest_elo.gateway.context import current_calls, tagged
 
         tag = self._tag(key) if key is not None else Tag(UNRATED, node_id, UNRATED)
-        token = current_tag.set(tag)
+        watching = current_calls.set(calls)
         try:
-            yield
+            with tagged(tag):
+                yield
         finally:
-            current_tag.reset(token)
+            current_calls.reset(watching)
             self.journal.keep_rest(tag)
 
     def take_events(self) -> str:
@@ -136,54 +226,108 @@ class Runner:
             and not isinstance(error, NotRecordedError)
         )
 
-    def request_stop(self) -> None:
+    def request_stop(self, reason: str) -> None:
         """Stop all processes of this run before their next item."""
-        self.run_dir.stop_file.touch()
+        self.run_dir.stop(reason)
 
-    def stop_requested(self) -> bool:
-        return self._plan is not None and self.run_dir.stop_file.exists()
+    def stop_reason(self) -> str | None:
+        """Why no further item may begin, if so."""
+        if self._plan is None:
+            return None
+        if self._budget is not None and (reached := self._budget.reached()) is not None:
+            self.request_stop(reached)
+            return reached
+        return self.run_dir.stop_reason
 
-    def close(self) -> int:
-        """Drain the engine; returns how many results were bought and never used."""
-        unused = self._engine.close(DRAIN_S) if self._engine is not None else 0
+    def close(self) -> None:
+        """Let calls in flight end, since they are paid for, then shut everything."""
+        if self._engine is not None:
+            self._engine.close(self.settings.timeout_s, lambda: self.run_dir.must_stop_now)
         if self._gateway is not None:
             self._gateway.close()
         if self._journal is not None:
             self._journal.shut()
-        return unused
+
+    def _may_go_on(self) -> bool:
+        return self.stop_reason() is None
+
+    def _time_left_s(self) -> float:
+        # a call in flight may end, but no retry of it is waited for once the run stops
+        is_stopping = self._engine is not None and (self._engine.is_stopped or not self._may_go_on())
+        return 0.0 if is_stopping else float("inf")
 
     def _tag(self, key: TrialKey) -> Tag:
         return Tag(key.task_id, key.item_id, key.strategy, key.repeat, condition=self._condition(key))
 
     def _condition(self, key: TrialKey) -> str:
-        # What competes (the strategies) is not part of it: outcomes of two strategies must share a condition.
-        plan = self.plan
-        return fingerprint(plan.identity, plan.model, self.settings.seed, key.task_id, key.task.fingerprint)[:12]
+        known = self._conditions.get(key.task_id)
+        if known is None:
+            known = self._conditions[key.task_id] = condition_of(self.plan, self.settings, key.task)
+        return known
 
-    def _recorder(self, key: TrialKey) -> Recorder:
+    def _recorder(self, key: TrialKey, rerun: int) -> Recorder:
+        def journal(outcome: Outcome) -> None:
+            self.journal.outcome(outcome, rerun)
+
         return Recorder(
             model=self.plan.model,
             condition=self._condition(key),
             strict=self.settings.strict,
-            journal=self.journal.outcome,
+            journal=journal,
         )
 
     async def _run(self, key: TrialKey) -> TrialResult:
+        from pytest_elo.session.asking import TurnAsk
+
         problem = key.task.pose(key.item_id, key.repeat)
-        ask = self.gateway.ask_as(self._tag(key))
+        tag = self._tag(key)
+        bound = self.gateway.ask_as(tag)
+        rerun = 0 if self.plan.mode == "replay" else self._reruns.get(key, 0)
+        ask = TurnAsk(bound, self.engine, tag, self.settings.seed, rerun)
         try:
-            answer = await find(key.spec.kind)(problem, ask, **key.spec.parameters)
-        except Exception as error:
+            answer = await run(key.spec.kind, problem, ask, key.spec.parameters)
+        except (Exception, asyncio.CancelledError) as error:
+            self._refuse_if_stopping()
             status, reason = _blame(error)
-            calls = self._settle(ask, kept=())
-            return TrialResult(problem=problem, call_ids=calls, status=status, reason=reason, error=error)
-        answer = answer if isinstance(answer, Answer) else Answer(reply=answer, kept=[answer.call_id])
-        return TrialResult(problem=problem, call_ids=self._settle(ask, answer.kept), answer=answer)
+            calls = self._settle(bound, kept=())
+            return TrialResult(
+                problem=problem, call_ids=calls, tokens=_tokens(bound), status=status, reason=reason, error=error
+            )
+        calls = self._settle(bound, answer.kept)
+        result = TrialResult(problem=problem, call_ids=calls, tokens=_tokens(bound), answer=answer)
+        try:
+            return replace(result, grade=await _graded(problem, ask, answer))
+        except (Exception, asyncio.CancelledError) as error:
+            self._refuse_if_stopping()
+            # Whatever became of the judge's call, it is not the doing of the policy that is judged.
+            status = "config_error" if _blame(error)[0] == "config_error" else "infra_error"
+            return replace(result, status=status, reason=f"the answer could not be judged: {error}", error=error)
+
+    def _refuse_if_stopping(self) -> None:
+        """What fails while the run stops is not the model's doing: the item is simply not done."""
+        if not self._may_go_on() or self.engine.is_stopped:
+            raise asyncio.CancelledError from None
 
     def _settle(self, ask: BoundAsk, kept: Sequence[str]) -> list[str]:
-        calls = [call.call_id for call in ask.calls]
+        calls = [call.call_id for call in ask.calls if call.tag.role != "judge"]
         self.journal.settle({call_id: call_id in kept for call_id in calls})
         return calls
+
+
+async def _graded(problem: Problem, ask: object, answer: Answer) -> Grade | None:
+    """The grade of a problem that needs a model to grade; the others grade in the test."""
+    grade_with = getattr(problem, "grade_with", None)
+    if grade_with is None:
+        return None
+    from pytest_elo.session.asking import JudgeAsk, TurnAsk
+
+    assert isinstance(ask, TurnAsk)
+    grade: Grade = await grade_with(JudgeAsk(ask), answer.reply)
+    return grade
+
+
+def _tokens(ask: BoundAsk) -> int:
+    return sum(row.total_tokens for call in ask.calls if call.tag.role != "judge" for row in call.attempts)
 
 
 def trial_key(item: pytest.Item) -> TrialKey | None:
@@ -193,7 +337,7 @@ def trial_key(item: pytest.Item) -> TrialKey | None:
     return key if isinstance(key, TrialKey) else None
 
 
-def _blame(error: Exception) -> tuple[str, str]:
+def _blame(error: BaseException) -> tuple[str, str]:
     """Status and reason of a trial whose strategy raised: only the model's own failures are scored."""
     if isinstance(error, NotRecordedError):
         return "infra_error", str(error)
@@ -203,8 +347,12 @@ def _blame(error: Exception) -> tuple[str, str]:
 
 
 def _may_be_skipped(item: pytest.Item) -> bool:
-    # Money is spent only for items that will certainly run; the conditions of skipif are pytest's to judge.
-    if item.get_closest_marker("skip") or item.get_closest_marker("skipif"):
+    """Whether it is not certain that the item will run: money is spent ahead only for those that will."""
+    if item.get_closest_marker("skip") is not None:
         return True
-    xfail = item.get_closest_marker("xfail")
-    return xfail is not None and xfail.kwargs.get("run") is False
+    for mark in item.iter_markers("skipif"):
+        conditions = [*mark.args, *([mark.kwargs["condition"]] if "condition" in mark.kwargs else [])]
+        # conditions given as text are pytest's to evaluate
+        if any(isinstance(condition, str) or condition for condition in conditions):
+            return True
+    return any(mark.kwargs.get("run") is False for mark in item.iter_markers("xfail"))

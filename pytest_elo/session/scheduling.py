@@ -20,11 +20,19 @@ MIN_QUEUE = 2
 
 
 class WindowScheduling(LoadScheduling):  # type: ignore[misc]  # xdist ships no types
-    """``load`` with a fixed window of queued items a worker."""
+    """``load`` with a fixed window of queued items a worker. ``--maxschedchunk`` still caps one sending."""
 
     def __init__(self, config: pytest.Config, log: Any, concurrency: int) -> None:
         super().__init__(config, log)
+        self.maxschedchunk: int | None = config.getoption("maxschedchunk")
         self._concurrency = concurrency
+
+    def schedule(self) -> None:
+        if self.collection is None:
+            # the first sending is a quarter of everything; no worker needs more than its window
+            window = max(MIN_QUEUE, self._concurrency // max(1, len(self.nodes)))
+            self.maxschedchunk = window if self.maxschedchunk is None else min(window, self.maxschedchunk)
+        super().schedule()
 
     def check_schedule(self, node: WorkerController, duration: float = 0) -> None:
         if node.shutting_down:
@@ -32,7 +40,7 @@ class WindowScheduling(LoadScheduling):  # type: ignore[misc]  # xdist ships no 
         queued = len(self.node2pending[node])
         window = max(MIN_QUEUE, self._concurrency // len(self.nodes))
         fair = ceil(len(self.pending) / len(self.nodes))
-        wanted = min(window - queued, max(MIN_QUEUE - queued, fair))
+        wanted = min(window - queued, max(MIN_QUEUE - queued, min(fair, self.maxschedchunk or fair)))
         if self.pending and wanted > 0:
             self._send_tests(node, wanted)
         if not self.pending:

@@ -23,39 +23,42 @@ def register(config: pytest.Config) -> None:
 
 
 def _register_worker(config: pytest.Config) -> None:
-    from pytest_elo.session.hooks import WORKER_PLAN, RunnerPlugin
-    from pytest_elo.session.options import read_settings
+    worker_input = config.workerinput  # type: ignore[attr-defined]
+    text = worker_input.get("elo_plan")
+    if text is None:
+        return
+    from pytest_elo.session.hooks import RunnerPlugin
+    from pytest_elo.session.options import find_config, read_settings
     from pytest_elo.session.plan import Plan
     from pytest_elo.session.runner import Runner
 
-    worker_input = config.workerinput  # type: ignore[attr-defined]
-    if WORKER_PLAN not in worker_input:
-        return
-    plan = Plan.loads(worker_input[WORKER_PLAN])
-    settings = read_settings(config, Path(plan.config_path))
-    runner = Runner(settings, worker_input["workerid"], worker_input["workercount"])
-    runner.begin(plan)
+    plan = Plan.loads(text) if text else None
+    settings = read_settings(config, [Path(path) for path in plan.config_paths] if plan else find_config(config))
+    workers = worker_input["workercount"]
+    runner = Runner(settings, worker_input["workerid"], workers, may_stop_early=bool(config.option.maxfail))
+    if plan is not None:
+        runner.begin(plan)
     config.pluginmanager.register(RunnerPlugin(config, runner), "elo-runner")
 
 
 def _register_controller(config: pytest.Config) -> None:
     from pytest_elo.session.options import find_config, read_settings
 
-    path = find_config(config)
-    if path is None or config.option.help or config.option.version:
+    paths = find_config(config)
+    if not paths or config.option.help or config.option.version or config.option.elo_doctor:
         return
     from pytest_elo.session.controller import Controller
     from pytest_elo.session.hooks import ControllerPlugin, ReportPlugin, RunnerPlugin, XdistPlugin
     from pytest_elo.session.runner import Runner
 
-    settings = read_settings(config, path)
+    settings = read_settings(config, paths)
     dist = getattr(config.option, "dist", "no")
     if dist == "each":
         raise ConfigError("--dist each would buy every item once per worker; use --dist load")
     controller = Controller(config, settings)
     runner = None
     if dist == "no" or config.option.collectonly:
-        runner = Runner(settings, "main", 1)
+        runner = Runner(settings, "main", 1, may_stop_early=bool(config.option.maxfail))
         config.pluginmanager.register(RunnerPlugin(config, runner), "elo-runner")
     else:
         config.pluginmanager.register(XdistPlugin(controller), "elo-xdist")

@@ -7,12 +7,15 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_elo.config import StrategySpec
 from pytest_elo.records import MODEL_STATUSES, Answer, Grade, Message, Outcome, Problem, Task
+
+if TYPE_CHECKING:
+    from pytest_elo.gateway.context import CallRecord
 
 __all__ = ["Posed", "Recorder", "Trial", "TrialKey", "TrialResult"]
 
@@ -32,6 +35,11 @@ class TrialKey:
     strategy: str
     repeat: int
 
+    @property
+    def place(self) -> tuple[str, str, str, int]:
+        """Where its outcome stands among all outcomes of a run."""
+        return (self.task_id, self.item_id, self.strategy, self.repeat)
+
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
@@ -49,7 +57,11 @@ class TrialResult:
 
     problem: Problem
     call_ids: Sequence[str]
+    tokens: int = 0
+    """Of all attempts of the trial's calls, judges' left out."""
     answer: Answer | None = None
+    grade: Grade | None = None
+    """Given already, by a model, where the task's answers need one to be graded."""
     status: str = "correct"
     reason: str | None = None
     error: BaseException | None = None
@@ -64,6 +76,18 @@ class Posed:
         self._problem = problem
         self.outcome: Outcome | None = None
         """Set once by ``score`` (or ``Trial.grade``)."""
+        self.direct_calls: Sequence[CallRecord] = ()
+        """What the test itself asks through ``client``."""
+
+    @property
+    def call_ids(self) -> Sequence[str]:
+        """The calls of a strategy; a test's own are not among them."""
+        return ()
+
+    @property
+    def tokens(self) -> int:
+        """What the item has cost so far in this test."""
+        return sum(row.total_tokens for call in self.direct_calls for row in call.attempts)
 
     @property
     def item_id(self) -> str:
@@ -97,7 +121,7 @@ class Posed:
         return None
 
     def _grading(self) -> str | None:
-        rules = getattr(self._problem, "grading", None)  # a user's own task need not say
+        rules = getattr(self._problem, "grading_rules", None)  # a user's own task need not say
         return None if rules is None else _sha256(json.dumps(rules, sort_keys=True, default=str))
 
     def _evidence(self) -> dict[str, Any]:
@@ -141,6 +165,14 @@ class Trial(Posed):
         self._result = result
 
     @property
+    def call_ids(self) -> Sequence[str]:
+        return self._result.call_ids
+
+    @property
+    def tokens(self) -> int:
+        return self._result.tokens + super().tokens
+
+    @property
     def text(self) -> str:
         """The reply the strategy settled on; empty when the model gave none."""
         return self._result.answer.reply.text if self._result.answer else ""
@@ -149,7 +181,7 @@ class Trial(Posed):
         """Grade the reply by the task's own rules and record the outcome."""
         if self._result.answer is None:
             return self._unanswered()
-        outcome = self._record(self._problem.grade(self._result.answer.reply))
+        outcome = self._record(self._result.grade or self._problem.grade(self._result.answer.reply))
         if outcome.status not in MODEL_STATUSES:
             pytest.fail(f"{outcome.status}: {outcome.detail}", pytrace=False)
         return outcome

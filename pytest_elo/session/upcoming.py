@@ -7,50 +7,60 @@ attribute changes, look-ahead degrades to ``nextitem``; nothing breaks. A contra
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
+from typing import Any
 
 import pytest
 
-__all__ = ["upcoming"]
+__all__ = ["Upcoming"]
 
 
-def upcoming(session: pytest.Session, item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[pytest.Item]:
-    """``item`` and those after it, in the order this process will run them, as far as that is known."""
-    yield item
-    if hasattr(session.config, "workerinput"):
-        yield from _queued(session, nextitem)
-        return
-    items = session.items
-    position = _position(session, item)
-    yield from items[position + 1 :]
+class Upcoming:
+    """The items of one session in the order in which this process runs them, each given out once."""
+
+    def __init__(self, session: pytest.Session) -> None:
+        self._items = session.items
+        self._given: set[int] = set()
+        self._is_worker = hasattr(session.config, "workerinput")
+        self._interactor = _interactor(session.config) if self._is_worker else None
+        self._position = {id(item): index for index, item in enumerate(session.items)}
+        self._next = 0
+
+    def fresh(self, item: pytest.Item, nextitem: pytest.Item | None, window: int) -> Iterator[pytest.Item]:
+        """Those among ``item`` and the ``window - 1`` after it that were not given out before."""
+        if not self._is_worker:
+            yield from self._in_order(item, window)
+            return
+        for coming in self._queued(item, nextitem, window):
+            if id(coming) not in self._given:
+                self._given.add(id(coming))
+                yield coming
+
+    def _in_order(self, item: pytest.Item, window: int) -> Iterator[pytest.Item]:
+        start = self._position.get(id(item))
+        if start is None:  # another plugin made it: nothing is known of what follows
+            yield item
+            return
+        first, self._next = max(start, self._next), max(self._next, min(start + window, len(self._items)))
+        for index in range(first, self._next):
+            yield self._items[index]
+
+    def _queued(self, item: pytest.Item, nextitem: pytest.Item | None, window: int) -> Iterator[pytest.Item]:
+        yield item
+        if nextitem is None or window < 2:
+            return
+        yield nextitem
+        for index in _indices(self._interactor, window - 2):
+            yield self._items[index]
 
 
-def _position(session: pytest.Session, item: pytest.Item) -> int:
-    # Items run in order, so the search continues where the last one ended: linear over a whole session.
-    start = session.config.stash.get(_LAST, -1)
-    items = session.items
-    for index in range(start + 1, len(items)):
-        if items[index] is item:
-            session.config.stash[_LAST] = index
-            return index
-    return len(items)
+def _interactor(config: pytest.Config) -> Any:
+    return next((p for p in config.pluginmanager.get_plugins() if type(p).__name__ == "WorkerInteractor"), None)
 
 
-_LAST = pytest.StashKey[int]()
-
-
-def _queued(session: pytest.Session, nextitem: pytest.Item | None) -> Iterator[pytest.Item]:
-    if nextitem is None:
-        return
-    yield nextitem
-    for plugin in session.config.pluginmanager.get_plugins():
-        if type(plugin).__name__ == "WorkerInteractor":
-            for index in _indices(plugin):
-                yield session.items[index]
-
-
-def _indices(interactor: object) -> list[int]:
+def _indices(interactor: Any, at_most: int) -> list[int]:
     try:
-        with interactor.torun.lock() as queue:  # type: ignore[attr-defined]
-            return [index for index in queue if isinstance(index, int)]
+        with interactor.torun.lock() as queue:
+            return [index for index in islice(queue, at_most) if isinstance(index, int)]
     except Exception:  # private to xdist: whatever changed there, the answer is "not known"
         return []

@@ -50,9 +50,7 @@ class Function:
         if isinstance(result, bool):
             return float(result)
         if not isinstance(result, int | float) or math.isnan(result) or not 0 <= result <= 1:
-            raise CheckError(
-                f"check {self.name} returned {result!r}; return True, False or a number from 0 to 1"
-            )
+            raise CheckError(f"check {self.name} returned {result!r}; return True, False or a number from 0 to 1")
         return float(result)
 
     @classmethod

@@ -102,7 +102,7 @@ class Question:
         return "".join(letter for letter, option in zip(LETTERS, self.options, strict=True) if option == correct)
 
     @property
-    def grading(self) -> list[str | int]:
+    def grading_rules(self) -> list[str | int]:
         """What decides the score besides the reply, as JSON."""
         return [self.keys, self.parser, PARSING_VERSION]
 

@@ -14,9 +14,8 @@ def table():
     """Read a reference table by name, gzipped or not, as a list of rows."""
 
     def read(name: str) -> list[dict[str, str]]:
-        path = DATA / name
-        opened = gzip.open(path, "rt", encoding="utf-8") if name.endswith(".gz") else path.open(encoding="utf-8")
-        with opened as lines:
-            return list(csv.DictReader(lines))
+        raw = (DATA / name).read_bytes()
+        text = (gzip.decompress(raw) if name.endswith(".gz") else raw).decode("utf-8")
+        return list(csv.DictReader(text.splitlines()))
 
     return read

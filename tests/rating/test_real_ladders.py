@@ -34,7 +34,7 @@ HUMANEVAL = {
         "LDB (full)": ("ldb", "gpt-3.5-turbo-0613+gpt-3.5-turbo-0613"),
     },
 }
-"""The debugger's logs leave out the call that wrote its seed program: the baseline's tokens are added to it."""
+"""The debugger's logs leave out the call that wrote its seed program: the baseline's tokens are added."""
 
 
 def humaneval(rows, family):
@@ -51,8 +51,8 @@ def humaneval(rows, family):
             tokens[i, j].append(float(row["prompt_tokens"]) + float(row["completion_tokens"]))
     item, policy, repeat, score = (np.array(column) for column in zip(*outcomes, strict=True))
     comparisons = comparisons_from_outcomes(
-        tasks=("humaneval",), items=items, policies=policies, task=np.zeros_like(item), item=item, policy=policy,
-        repeat=repeat, score=score,
+        tasks=("humaneval",), items=items, policies=policies, task=np.zeros_like(item), item=item,
+        policy=policy, repeat=repeat, score=score,
     )  # fmt: skip
     seeded = policies.index("LDB (full)"), policies.index("baseline")
     cells = [
@@ -61,8 +61,8 @@ def humaneval(rows, family):
     ]
     item, policy, mean = (np.array(column) for column in zip(*cells, strict=True))
     usage = Usage(
-        tasks=("humaneval",), items=items, policies=policies, task=np.zeros_like(item), item=item, policy=policy,
-        tokens=mean,
+        tasks=("humaneval",), items=items, policies=policies, task=np.zeros_like(item), item=item,
+        policy=policy, tokens=mean,
     )  # fmt: skip
     return comparisons, usage
 

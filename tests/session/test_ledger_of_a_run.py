@@ -88,7 +88,12 @@ def test_a_worker_killed_in_mid_item_loses_no_row(suite):
     assert run.exit_code == 1, run.output
     assert "crashed" in run.output
     assert len(run.rows) == len(gateway.requests)
-    assert sum(row["total_tokens"] for row in run.rows) == gateway.bill.total_tokens
+    # what was on the wire when the worker died is a stated interval, and nothing else is
+    low, high = (sum(row[name] for row in run.rows) for name in ("total_tokens", "total_tokens_high"))
+    assert low <= gateway.bill.total_tokens <= high
+    assert sum(row["total_tokens"] for row in run.rows if row["status"] == "ok") == 15 * sum(
+        row["status"] == "ok" for row in run.rows
+    )
     assert ("sum003", "r3") not in {(outcome["item_id"], outcome["strategy"]) for outcome in run.outcomes}
     assert len(run.outcomes) == 15
 

@@ -120,9 +120,7 @@ def test_one_value_has_one_canonical_number(digits: int, places: int) -> None:
     assert not ("." in text and text.endswith("0"))
 
 
-@pytest.mark.parametrize(
-    "hostile", ["ANSWER: ", "1,234", "9" * 50 + " ", "- ", "= 1 ", "**the answer ", "1 x 10^"]
-)
+@pytest.mark.parametrize("hostile", ["ANSWER: ", "1,234", "9" * 50 + " ", "- ", "= 1 ", "**the answer ", "1 x 10^"])
 def test_reading_is_linear(hostile: str) -> None:
     def seconds(n_characters: int) -> float:
         text = hostile * (n_characters // len(hostile))

@@ -354,9 +354,7 @@ def test_a_file_changed_under_the_run_is_an_error(tmp_path: Path) -> None:
         ("mine.csv", 197, "", False),
     ],
 )
-def test_damaged_copies_of_official_sets_warn(
-    tmp_path: Path, name: str, n: int, canary: str, warned: bool
-) -> None:
+def test_damaged_copies_of_official_sets_warn(tmp_path: Path, name: str, n: int, canary: str, warned: bool) -> None:
     columns = ("Question", *_TEXTS, "Record ID", "Canary String")
     rows = [row(f"rec{i}", *PLAIN, **{"Canary String": canary}) for i in range(n)]
     task = gpqa.load(write(tmp_path / name, rows, columns))
@@ -369,9 +367,7 @@ def test_uneven_key_letters_warn(tmp_path: Path) -> None:
     columns = ("Question", *_TEXTS, "Record ID")
     uneven = gpqa.load(write(tmp_path / "b.csv", [row(each, *PLAIN) for each in at_b], columns))
     even = gpqa.load(write(tmp_path / "all.csv", [row(each, *PLAIN) for each in ids], columns))
-    assert [f"A 0, B {len(at_b)}, C 0, D 0 of {len(at_b)}" in warning for warning in uneven.warnings] == [
-        True
-    ]
+    assert [f"A 0, B {len(at_b)}, C 0, D 0 of {len(at_b)}" in warning for warning in uneven.warnings] == [True]
     assert not even.warnings
 
 

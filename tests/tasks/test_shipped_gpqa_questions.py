@@ -107,7 +107,5 @@ def test_the_set_is_balanced_and_complete() -> None:
 @pytest.mark.parametrize("record_id", TASK.item_ids)
 def test_the_key_as_posed_is_the_correct_answer(record_id: str) -> None:
     question = TASK.pose(record_id, 0)
-    right = next(
-        letter for letter in "ABCD" if question.options["ABCD".index(letter)] == options(record_id)[0]
-    )
+    right = next(letter for letter in "ABCD" if question.options["ABCD".index(letter)] == options(record_id)[0])
     assert question.grade(Reply(call_id="1", text=f"ANSWER: {right}")).status == "correct"

@@ -31,9 +31,7 @@ def _tallest_first() -> list[str]:
 
 def _socks(n_colours: int) -> int:
     """The least number of socks among which every draw has two of one colour."""
-    return next(
-        n for n in count(1) if all(len(set(draw)) < n for draw in product(range(n_colours), repeat=n))
-    )
+    return next(n for n in count(1) if all(len(set(draw)) < n for draw in product(range(n_colours), repeat=n)))
 
 
 COMPUTED: dict[str, Callable[[], object]] = {
@@ -95,7 +93,7 @@ def test_keys_hold(item_id: str) -> None:
 
 
 def test_all_kinds_of_check_are_shown() -> None:
-    kinds = {type(TASK.pose(item_id, 0).check).__name__ for item_id in TASK.item_ids}
+    kinds = {type(TASK.pose(item_id, 0).grading).__name__ for item_id in TASK.item_ids}
     assert kinds == {"Exact", "Contains", "Regex", "Numeric", "Function"}
     assert len(TASK.item_ids) >= 30
 

@@ -1,0 +1,172 @@
+"""Configuration files as documents of one form: that of ``elo.yaml``.
+
+``elo.yaml`` is the canonical form; the source articles' ``settings.json`` and ``config.toml`` are translated
+into it. Several files together are merged key by key; yaml stands above toml, toml above json, in whatever
+order they are named.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_elo.errors import ConfigError
+
+__all__ = ["Document", "merged", "read_document", "resolve"]
+
+PRECEDENCE = (".json", ".toml", ".yml", ".yaml")
+"""File types from the lowest to the highest."""
+
+_SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)S?$")
+_REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The settings of one file, or of several, in the form of ``elo.yaml``."""
+
+    values: Mapping[str, Any]
+    paths: tuple[Path, ...]
+    """The files it comes from, the highest first."""
+    origins: Mapping[str, Path]
+    """Which file each key (``model``, ``gateway.base_url``, ``tasks.gpqa``) was taken from."""
+
+
+def read_document(path: Path) -> Document:
+    """Read one file by its ending. Raises ``ConfigError`` with file and line or key."""
+    from pytest_elo.articles import from_config_toml, from_settings_json
+
+    if path.suffix == ".json":
+        values = from_settings_json(_read(path, _parse_json), path)
+    elif path.suffix == ".toml":
+        values = from_config_toml(_read(path, _parse_toml), path)
+    elif path.suffix in (".yaml", ".yml"):
+        values = _read(path, _parse_yaml)
+    else:
+        raise ConfigError(f"{path}: settings are read from .yaml, .toml and .json files")
+    values = _anchored(resolve(values, str(path)), path.parent)
+    return Document(values, (path,), dict.fromkeys(_keys(values), path))
+
+
+def merged(documents: Sequence[Document]) -> Document:
+    """One document of all; for each key the highest file that has it counts."""
+    ordered = sorted(documents, key=lambda document: PRECEDENCE.index(document.paths[0].suffix))
+    values: dict[str, Any] = {}
+    origins: dict[str, Path] = {}
+    for document in ordered:
+        _overlay(values, document.values)
+        origins |= document.origins
+    return Document(values, tuple(document.paths[0] for document in reversed(ordered)), origins)
+
+
+def resolve(value: Any, where: str) -> Any:
+    """``value`` with every ``${env:NAME}`` and ``${NAME}`` replaced; ``$${`` stands for a literal ``${``.
+
+    Raises ``ConfigError`` for a variable that is not set.
+    """
+    if isinstance(value, Mapping):
+        return {key: resolve(item, f"{where}: {key}") for key, item in value.items()}
+    if isinstance(value, list):
+        return [resolve(item, where) for item in value]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+    return "${".join(_REFERENCE.sub(lambda found: _variable(found[1], where), part) for part in value.split("$${"))
+
+
+def _variable(name: str, where: str) -> str:
+    if _SECRET.search(name):
+        raise ConfigError(f"{where}: {name} holds a secret; settings name it (gateway.api_key_env), they never hold it")
+    if name not in os.environ:
+        raise ConfigError(f"{where}: the environment has no {name}; export it, or write the value itself")
+    return os.environ[name]
+
+
+def _anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """``values`` with the paths in them made absolute: they are relative to the file they stand in."""
+    found = dict(values)
+    for key in ("recordings", "output_elo"):
+        if isinstance(found.get(key), str) and found[key]:
+            found[key] = str((folder / found[key]).resolve())
+    tasks = found.get("tasks")
+    if isinstance(tasks, Mapping):
+        found["tasks"] = {name: _anchored_task(task, folder) for name, task in tasks.items()}
+    return found
+
+
+def _anchored_task(task: Any, folder: Path) -> Any:
+    if not isinstance(task, Mapping):
+        return task
+    # a bare word such as gpqa_diamond is the name of a data set, not a file
+    paths = {
+        key: str((folder / value).resolve())
+        for key in ("data", "repo_cache", "patch_dir")
+        if isinstance(value := task.get(key), str) and ("/" in value or Path(value).suffix)
+    }
+    return {**task, **paths}
+
+
+def _overlay(below: dict[str, Any], above: Mapping[str, Any]) -> None:
+    for key, value in above.items():
+        known = below.get(key)
+        # the definition of a strategy is one thing: parts of two definitions make none
+        if key != "strategies" and isinstance(value, Mapping) and isinstance(known, Mapping):
+            below[key] = dict(known)
+            _overlay(below[key], value)
+        else:
+            below[key] = value
+
+
+def _keys(values: Mapping[str, Any]) -> list[str]:
+    keys = []
+    for name, value in values.items():
+        nested = name in ("gateway", "rating", "tasks", "models") and isinstance(value, Mapping)
+        keys += [f"{name}.{key}" for key in value] if nested else [str(name)]
+    return keys
+
+
+def _read(path: Path, parse: Any) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read ({error}); give a UTF-8 file") from None
+    try:
+        document = parse(text, path)
+    except RecursionError:
+        raise ConfigError(f"{path}: is nested too deeply to be a configuration") from None
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise ConfigError(f"{path}: the top level must be a mapping of settings, not a {type(document).__name__}")
+    return document
+
+
+def _parse_yaml(text: str, path: Path) -> Any:
+    import yaml  # imported here: a project without evals never pays for it
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" line {mark.line + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or error
+        raise ConfigError(f"{path}:{line} is not valid YAML: {problem}") from None
+
+
+def _parse_json(text: str, path: Path) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"{path}: is not valid JSON: {error}") from None
+
+
+def _parse_toml(text: str, path: Path) -> Any:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: is not valid TOML: {error}") from None

@@ -1,0 +1,64 @@
+"""What the terminal shows of a run after pytest's own summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pytest_elo.ledger.fold import Ledger, outcome_key
+from pytest_elo.records import POLICY_ROLES
+
+if TYPE_CHECKING:
+    from pytest_elo.session.controller import Controller
+
+__all__ = ["bought_and_unused", "lines"]
+
+SHOWN = 5
+"""Items that are named of those that came to no end."""
+
+
+def lines(run: Controller) -> Iterator[str]:
+    """Notices, the tables, and everything of the run that did not go as planned."""
+    yield from (f"elo: {notice}" for notice in run.notices)
+    if run.plan is None:
+        return
+    if run.report is not None:
+        from pytest_elo.report.table import lines as table
+
+        yield from table(run.report)
+    if run.problem is not None:
+        yield f"ERROR: {run.problem}"
+    yield from _unfinished(run)
+    if run.lost_workers:
+        workers = "1 worker" if run.lost_workers == 1 else f"{run.lost_workers} workers"
+        yield f"elo: {workers} died; their rows were swept from their journals"
+    yield from _unused(run.ledger)
+    if run.ledger.attempts():
+        yield f"elo: run directory {run.short(run.run_dir.path)}"
+
+
+def _unfinished(run: Controller) -> Iterator[str]:
+    missing = run.missing()
+    if run.stop_reason is not None:
+        yield f"elo: {run.stop_reason}; {len(missing)} of {len(run.expected)} items did not run"
+    elif missing:
+        named = ", ".join(missing[:SHOWN]) + (", ..." if len(missing) > SHOWN else "")
+        yield f"elo: {len(missing)} of {len(run.expected)} items came to no end: {named}"
+
+
+def _unused(ledger: Ledger) -> Iterator[str]:
+    items, tokens = bought_and_unused(ledger)
+    if items:
+        which = "1 item was" if items == 1 else f"{items} items were"
+        yield f"elo: {which} bought and not used ({tokens:,} tokens); --elo-resume uses them, nothing is bought twice"
+
+
+def bought_and_unused(ledger: Ledger) -> tuple[int, int]:
+    """(trials, tokens) that were answered and have no outcome: bought ahead of a stop, or lost in a crash."""
+    used = {outcome_key(outcome) for outcome in ledger.outcomes()}
+    unused: dict[tuple[str, str, str, int], int] = {}
+    for row in ledger.attempts():
+        place = (row.task_id, row.item_id, row.strategy, row.repeat)
+        if row.status == "ok" and row.role in POLICY_ROLES and place not in used and not row.task_id.startswith("("):
+            unused[place] = unused.get(place, 0) + row.total_tokens
+    return len(unused), sum(unused.values())

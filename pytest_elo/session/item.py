@@ -1,0 +1,77 @@
+"""What is known of one pytest item over all its phases and reruns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_elo.session.runner import Runner
+from pytest_elo.session.trial import Posed
+
+if TYPE_CHECKING:
+    from pytest_elo.gateway.context import CallRecord
+
+__all__ = ["ItemState"]
+
+_PREFIX = "elo_"
+
+
+@dataclass(slots=True)
+class ItemState:
+    """Kept in the item's stash, which lives as long as the item: a rerun finds what came before it."""
+
+    posed: Posed | None = None
+    has_failed: bool = False
+    reruns: int = -1
+    earlier_tokens: int = 0
+    """Of the trials that reruns have replaced; they are paid for."""
+    calls: list[CallRecord] = field(default_factory=list)
+    """What the test asked through ``client`` in its current run."""
+
+    @classmethod
+    def of(cls, item: pytest.Item) -> ItemState:
+        return item.stash.setdefault(_STATE, cls())
+
+    def begin(self, item: pytest.Item, runner: Runner) -> int:
+        """A trial of this item begins; returns how many it had before, in any process."""
+        # pytest-rerunfailures counts executions on the item, those of a worker that crashed included
+        known = getattr(item, "execution_count", 1) - 1
+        self.reruns = max(self.reruns + 1, known if isinstance(known, int) else 0)
+        if self.posed is not None:
+            self.earlier_tokens += self.posed.tokens
+            runner.discard(self.posed)
+        self.posed, self.has_failed = None, False
+        self.calls = []
+        return self.reruns
+
+    def require_outcome(self) -> None:
+        if self.posed is not None and self.posed.outcome is None and not self.has_failed:
+            pytest.fail("the item has no outcome: call grade() or score(x), or it would vanish", pytrace=False)
+
+    def saw(self, report: Any) -> None:
+        """Remember a phase's end, and let its report say how the item came out."""
+        self.has_failed = self.has_failed or report.failed
+        if self.posed is not None and self.posed.outcome is not None:
+            report.elo_status = self.posed.outcome.status
+
+    def write_properties(self, item: pytest.Item, when: str) -> None:
+        """For JUnit XML and JSON reports: strategy, status, score and cost as plain text and numbers."""
+        posed = self.posed
+        if posed is None or posed.outcome is None or when == "setup":
+            return
+        item.user_properties[:] = [pair for pair in item.user_properties if not str(pair[0]).startswith(_PREFIX)]
+        outcome = posed.outcome
+        found: dict[str, object] = {
+            "strategy": str(outcome.strategy),
+            "status": str(outcome.status),
+            "score": float(outcome.score),
+            "tokens": int(self.earlier_tokens + posed.tokens),
+        }
+        if self.reruns > 0:
+            found["reruns"] = int(self.reruns)
+        item.user_properties.extend((f"{_PREFIX}{name}", value) for name, value in found.items())
+
+
+_STATE = pytest.StashKey[ItemState]()
