@@ -232,6 +232,7 @@ class Controller:
 
     def _rate(self) -> None:
         from pytest_elo.report.build import build
+        from pytest_elo.report.ci import write_step_summary
         from pytest_elo.report.files import write_files
 
         try:
@@ -243,6 +244,7 @@ class Controller:
         if self.report is None:
             return
         write_files(self.report, self.run_dir.path)
+        write_step_summary(self.report)
         if self.settings.output_elo is not None:
             self.settings.output_elo.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(self.run_dir.path / "elo.json", self.settings.output_elo)
