@@ -45,7 +45,7 @@ def judge(gates: Sequence[Gate], run: JudgedRun, how: Judging) -> tuple[GateResu
     groups = [_judge_one(gate, run, how, comparisons) for gate in gates]
     comparisons.correct()
     return tuple(
-        replace(result, strict=result.strict or how.strict)
+        replace(result, strict=result.strict or how.strict, selection=how.selection)
         for group in groups
         for result in (comparisons.finished(found) if isinstance(found, int) else found for found in group)
     )

@@ -30,6 +30,8 @@ class GateResult:
     """items whose score fell, as ``task/item (1 -> 0)``"""
     better: tuple[str, ...] = ()
     numbers: Mapping[str, Any] = field(default_factory=dict)
+    selection: str = ""
+    """how the run was narrowed (``-k r3``); then the answer holds for what ran"""
 
     @property
     def breaks(self) -> bool:
@@ -45,11 +47,13 @@ class GateResult:
             "worse": list(self.worse),
             "better": list(self.better),
             "numbers": dict(self.numbers),
+            "selection": self.selection,
         }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> GateResult:
-        known = {name: values[name] for name in ("gate", "answer", "found", "strict", "numbers") if name in values}
+        names = ("gate", "answer", "found", "strict", "numbers", "selection")
+        known = {name: values[name] for name in names if name in values}
         known |= {name: tuple(values.get(name, ())) for name in ("remarks", "worse", "better")}
         return cls(**known)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from pytest_elo.gates.against import Evidence
 from pytest_elo.gates.language import AgainstRun, Threshold
 from pytest_elo.gates.metrics import Unit
 from pytest_elo.gates.results import Answer, GateResult
-from pytest_elo.rating.results import Measure
+
+if TYPE_CHECKING:
+    from pytest_elo.gates.against import Evidence
+    from pytest_elo.rating.results import Measure
 
 __all__ = ["against_found", "family_word", "gate_lines", "measure_found", "summary"]
 
@@ -91,7 +95,8 @@ def summary(results: Sequence[GateResult]) -> str:
     counts = {answer: sum(result.answer == answer for result in results) for answer in order}
     text = ", ".join(f"{count} {words.get(answer, answer)}" for answer, count in counts.items() if count)
     strict = sum(result.strict and result.answer == "inconclusive" for result in results)
-    return f"gates: {text}" + (f" ({strict} of them strict, so it breaks the build)" if strict else "")
+    only = f" (judged on what ran under {results[0].selection})" if results[0].selection else ""
+    return f"gates{only}: {text}" + (f" ({strict} of them strict, so it breaks the build)" if strict else "")
 
 
 def _flip_lines(result: GateResult) -> Iterator[str]:
@@ -103,8 +108,6 @@ def _flip_lines(result: GateResult) -> Iterator[str]:
 
 
 def _wrapped(text: str) -> list[str]:
-    import textwrap
-
     indent = " " * 15
     return textwrap.wrap(
         text,

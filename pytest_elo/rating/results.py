@@ -114,6 +114,8 @@ class PolicyTask:
     penalised: bool
     """only the penalty keeps the difference to the anchor finite"""
     bound: Bound | None
+    elo_per_1k: Measure
+    """ΔElo within the task per 1,000 total tokens of the items compared in it (Fieller)"""
     flag: str | None
     """``no loss against ...``, ``never won``, ``not connected to the anchor``, ..."""
 

@@ -14,11 +14,11 @@ from pytest_elo.ledger.rundir import write_atomically
 from pytest_elo.ledger.totals import by_strategy, by_task_strategy
 from pytest_elo.records import POLICY_ROLES
 from pytest_elo.report.budget import equal_budgets
-from pytest_elo.report.build import Report
+from pytest_elo.report.build import GATES, Report
 from pytest_elo.report.flags import flags_of
-from pytest_elo.report.table import lines
+from pytest_elo.report.markdown import markdown
 
-__all__ = ["elo_document", "write_files"]
+__all__ = ["elo_csv", "elo_document", "elo_json", "write_files"]
 
 HEADER_FACTS = ("answers", "mode", "model", "host", "seed", "repeats", "strategies", "ladders", "anchor")
 """What of ``run.json`` stands in ``elo.json``: everything that decides numbers, nothing with a clock."""
@@ -50,9 +50,11 @@ def write_files(report: Report, path: Path) -> None:
     write_atomically(path / "tokens_by_task_strategy.csv", _csv(tasks))
     write_atomically(path / "pairwise.json", _json([comparison.to_dict() for comparison in report.comparisons]))
     write_atomically(path / "failures.jsonl", _failures(report))
-    write_atomically(path / "elo.json", _json(elo_document(report)))
-    write_atomically(path / "elo.csv", _csv(_elo_rows(report), ELO_COLUMNS))
-    write_atomically(path / "report.md", _markdown(report))
+    write_atomically(path / "elo.json", elo_json(report))
+    write_atomically(path / "elo.csv", elo_csv(report))
+    if report.gates:
+        write_atomically(path / GATES, _json({"v": 1, "gates": [result.to_dict() for result in report.gates]}))
+    write_atomically(path / "report.md", markdown(report))
 
 
 def elo_document(report: Report) -> dict[str, Any]:
@@ -75,6 +77,14 @@ def elo_document(report: Report) -> dict[str, Any]:
         "rating": rating,
         "equal_budgets": dataclasses.asdict(budgets) if budgets is not None else None,
     }
+
+
+def elo_json(report: Report) -> str:
+    return _json(elo_document(report))
+
+
+def elo_csv(report: Report) -> str:
+    return _csv(_elo_rows(report), ELO_COLUMNS)
 
 
 def _elo_rows(report: Report) -> list[dict[str, Any]]:
@@ -128,11 +138,6 @@ def _failures(report: Report) -> str:
         for outcome in report.outcomes
         if outcome.status != "correct"
     )
-
-
-def _markdown(report: Report) -> str:
-    text = "\n".join(lines(report)).strip("\n")
-    return f"# Elo per token\n\n```text\n{text}\n```\n"
 
 
 def _round(value: float | None, digits: int) -> float | None:

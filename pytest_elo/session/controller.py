@@ -15,6 +15,7 @@ from pytest_elo.errors import EloError
 from pytest_elo.ledger.fold import Ledger
 from pytest_elo.ledger.partial import partial_tiers
 from pytest_elo.ledger.rundir import RunDir, new_run_id, recover
+from pytest_elo.session.gating import Gatekeeper
 from pytest_elo.session.plan import Plan, run_header
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Controller:
         """Why the run ended before its last item; ``None`` when it did not."""
         self._config = config
         self._access: Access | None = None
+        self._gates = Gatekeeper(config, settings)
         self._run_dir: RunDir | None = None
         self._reported: set[str] = set()
         self._failures = 0
@@ -230,25 +232,35 @@ class Controller:
 
     def _rate(self) -> None:
         from pytest_elo.report.build import build
+        from pytest_elo.report.ci import write_step_summary
         from pytest_elo.report.files import write_files
 
         try:
             self.report = build(self.run_dir.path)
-            write_files(self.report, self.run_dir.path)
+            if self.stop_reason is None:
+                self.report = self._gates.judge(self.report)
         except EloError as error:
             self.problem = error
+        if self.report is None:
             return
+        write_files(self.report, self.run_dir.path)
+        write_step_summary(self.report)
         if self.settings.output_elo is not None:
             self.settings.output_elo.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(self.run_dir.path / "elo.json", self.settings.output_elo)
 
     def _exit_status(self, status: int) -> int:
+        from pytest_elo.gates.results import exit_code
+
         if self._usage_error and status in (OK, TESTS_FAILED, INTERRUPTED):
             return USAGE_ERROR
         if status == NOTHING_COLLECTED and self.plan is not None and self.plan.done:
             status = OK  # a resumed run of which nothing was missing
         if self.problem is not None and status in (OK, TESTS_FAILED):
             return self.problem.exit_code
+        gates = exit_code(self.report.gates) if self.report is not None else OK
+        if gates != OK and status in (OK, TESTS_FAILED):
+            return gates
         if status == OK and self.missing():
             return TESTS_FAILED
         return status
