@@ -127,9 +127,7 @@ def fastchat_bootstrap(n: int, size: int) -> Timed:
 
     def run() -> Any:
         return [
-            minimize(
-                loss, np.zeros(n), (weight / size,), jac=True, method="L-BFGS-B", options={"gtol": 1e-9}
-            ).x
+            minimize(loss, np.zeros(n), (weight / size,), jac=True, method="L-BFGS-B", options={"gtol": 1e-9}).x
             for weight in draws.astype(float)
         ]
 
@@ -138,15 +136,17 @@ def fastchat_bootstrap(n: int, size: int) -> Timed:
 
 def arenakit_bootstrap(n: int, size: int) -> Timed:
     """Its own bootstrap over cells, twenty rounds, scaled to a thousand."""
-    from arenakit import Battle, bootstrap_ratings  # type: ignore[import-not-found]
+    from arenakit import Arena, Battle, bootstrap  # type: ignore[import-not-found]
 
     a, b, outcome = votes(n, size)
-    label = ["model_b", "tie", "model_a"]
-    battles = [
-        Battle(model_a=x, model_b=y, winner=label[code])
-        for x, y, code in zip(names(a), names(b), outcome.tolist(), strict=True)
-    ]
-    return lambda: bootstrap_ratings(battles, n_boot=20)
+    label = ["b", "tie", "a"]
+    arena = Arena(
+        [
+            Battle(model_a=x, model_b=y, winner=label[code])
+            for x, y, code in zip(names(a), names(b), outcome.tolist(), strict=True)
+        ]
+    )
+    return lambda: bootstrap(arena, n_resamples=20)
 
 
 def session_finish(n: int, size: int) -> Timed:
@@ -212,9 +212,7 @@ def _children() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", nargs="*", help="parts of names")
     parser.add_argument("--child", help=argparse.SUPPRESS)

@@ -88,9 +88,7 @@ WORLDS = (
     World("heterogeneous tasks (SD 60)", (60,) * 8, normal_effects(60.0)),
     World("heterogeneous, unequal sizes", (25, 25, 40, 40, 80, 80, 150, 150), normal_effects(60.0)),
     World("heavy-tailed task effects (t3, SD 60)", (60,) * 8, heavy_effects(60.0)),
-    World(
-        "repeated prompts (item SD 140, 5 votes)", (40,) * 6, normal_effects(30.0), item_sd=140.0, repeats=5
-    ),
+    World("repeated prompts (item SD 140, 5 votes)", (40,) * 6, normal_effects(30.0), item_sd=140.0, repeats=5),
     World("heavy-tailed tokens (log SD 1.2)", (60,) * 6, normal_effects(30.0), token_sigma=1.2),
     World("pass/fail at 60 %, 3 repeats", (60,) * 5, normal_effects(40.0), passfail=0.6, repeats=3),
     World("near-saturated pass/fail at 95 %", (100,) * 5, normal_effects(40.0), passfail=0.95, repeats=3),
@@ -149,9 +147,7 @@ def population(world: World, draws: int = 40_000) -> Floats:
     """(N,) mean true ΔElo over the population of tasks."""
     rng = np.random.default_rng(99)
     theta = MEAN_THETA + world.task_effects(rng, draws) / ELO_PER_LOGIT
-    return np.mean(
-        [_pseudo_true(world.expected_share(part)).mean(axis=0) for part in np.split(theta, 40)], axis=0
-    )
+    return np.mean([_pseudo_true(world.expected_share(part)).mean(axis=0) for part in np.split(theta, 40)], axis=0)
 
 
 def _pseudo_true(share: Floats) -> Floats:
@@ -205,11 +201,7 @@ def verdicts(replications: int, jobs: int) -> None:
         "growth (15 Elo/1k)": (0.0, 25.0, 40.0, 40.0 + 15.0 * 1.6),
         "harm (-15 Elo/1k)": (0.0, 25.0, 40.0, 40.0 - 15.0 * 1.6),
     }
-    runs = [
-        (number, name, elo, items)
-        for number, (name, elo) in enumerate(gains.items())
-        for items in (20, 100, 500)
-    ]
+    runs = [(number, name, elo, items) for number, (name, elo) in enumerate(gains.items()) for items in (20, 100, 500)]
     with ProcessPoolExecutor(jobs) as pool:
         for row in pool.map(_judge, runs, [replications] * len(runs)):
             print(row, flush=True)
@@ -253,9 +245,7 @@ def gates(replications: int, jobs: int) -> None:
         for items in (50, 200, 500):
             rng = np.random.default_rng([13, items])
             rates.append(sum(count(rng, items) for _ in range(replications)) / replications)
-        print(
-            f"| {name} | {truth} | " + " | ".join(f"{100.0 * rate:.1f}" for rate in rates) + " |", flush=True
-        )
+        print(f"| {name} | {truth} | " + " | ".join(f"{100.0 * rate:.1f}" for rate in rates) + " |", flush=True)
 
 
 def _pairs(rng: np.random.Generator, items: int, discordant: float, drop: float) -> tuple[Floats, Floats]:
@@ -310,9 +300,7 @@ def parts() -> Iterator[tuple[str, Callable[[int, int], None]]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--replications", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only", choices=[name for name, _ in parts()])

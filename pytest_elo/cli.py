@@ -18,7 +18,10 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; errors of the user are one line on stderr and their exit code."""
-    options = _parser().parse_args(arguments)
+    options, rest = _parser().parse_known_args(arguments)
+    if rest and options.run is not _doctor:
+        _parser().error(f"unrecognized arguments: {' '.join(rest)}")
+    options.pytest_arguments = rest
     try:
         run: Callable[[argparse.Namespace], int] = options.run
         return run(options)
@@ -47,6 +50,33 @@ def _parser() -> argparse.ArgumentParser:
     runs.add_argument("run_dir", type=Path, metavar="DIR", help="the run directory to write")
     _rating_options(runs)
     runs.set_defaults(run=_import_runs)
+
+    init = commands.add_parser("init", help="write a small eval suite that runs as generated")
+    init.add_argument("folder", type=Path, nargs="?", default=Path("evals"), metavar="DIR", help="default: evals")
+    init.set_defaults(run=_init)
+
+    votes = commands.add_parser("import-votes", help="rate policies from vote files, whatever tool wrote them")
+    votes.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    votes.add_argument("--judge", metavar="NAME", help="who voted, where the file does not say")
+    votes.add_argument("--judge-kind", choices=("person", "model"), default="person")
+    votes.add_argument("--into", type=Path, metavar="RUN_DIR", help="run directory whose votes.jsonl they join")
+    votes.add_argument("--out", type=Path, metavar="DIR", help="folder for leaderboard.csv, .json and .html")
+    votes.add_argument("--lmsys", type=Path, metavar="FILE", help="export all votes in the LMSYS format")
+    votes.add_argument("--anchor", metavar="NAME", help="policy whose rating is 1000")
+    votes.add_argument("--ties", choices=("half", "davidson", "drop"), default="half")
+    votes.set_defaults(run=_import_votes)
+
+    vote = commands.add_parser("vote", help="let people vote on a run's pairs in a browser")
+    vote.add_argument("directory", type=Path, metavar="DIR", help="a folder with ballots.jsonl")
+    vote.add_argument("--port", type=int, default=8765)
+    vote.set_defaults(run=_vote)
+
+    doctor = commands.add_parser(
+        "doctor",
+        help="check settings, key, address, models, ledger and the files of coding clients; run no item",
+        epilog="Takes the paths and options of pytest, such as `pytest-elo doctor evals --elo-model NAME`.",
+    )
+    doctor.set_defaults(run=_doctor)
 
     _comparing(commands)
 
@@ -132,6 +162,40 @@ def _import_runs(options: argparse.Namespace) -> int:
     mapped = import_runs(options.calls, options.outcomes, options.mapping, options.run_dir)
     print(f"imported {len(mapped.attempts)} calls and {len(mapped.outcomes)} outcomes into {options.run_dir}")
     return _report(options)
+
+
+def _init(options: argparse.Namespace) -> int:
+    from pytest_elo.starter import init
+
+    print("\n".join(init(options.folder)))
+    return 0
+
+
+def _import_votes(options: argparse.Namespace) -> int:
+    from pytest_elo.votes.commands import import_command
+
+    return import_command(
+        options.files,
+        judge=options.judge,
+        judge_kind=options.judge_kind,
+        into=options.into,
+        out=options.out,
+        lmsys=options.lmsys,
+        anchor=options.anchor,
+        ties=options.ties,
+    )
+
+
+def _vote(options: argparse.Namespace) -> int:
+    from pytest_elo.votes.commands import vote_command
+
+    return vote_command(options.directory, port=options.port)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    import pytest  # pytest reads its options and ini files: the doctor sees what a run would see
+
+    return int(pytest.main(["--elo-doctor", *options.pytest_arguments]))
 
 
 def _embed(options: argparse.Namespace) -> int:

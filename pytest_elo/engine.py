@@ -21,6 +21,7 @@ Key = TypeVar("Key", bound=Hashable)
 Result = TypeVar("Result")
 
 _POLL_S = 0.1
+_WAIT_S = 0.02
 
 
 class StoppedError(Exception):
@@ -33,7 +34,7 @@ class Engine(Generic[Key, Result]):
     Args:
         work: an async function that never raises for what a user can cause. It wraps each call in ``turn``.
         concurrency: how many calls may be in flight at once.
-        may_go_on: asked before every call; once it says no, no further call is made.
+        may_go_on: asked before every call; once it says no, no further call is made. ``None``: not yet.
         finish: awaited on the loop before it closes (shuts connection pools).
     """
 
@@ -42,7 +43,7 @@ class Engine(Generic[Key, Result]):
         work: Callable[[Key], Coroutine[Any, Any, Result]],
         concurrency: int,
         *,
-        may_go_on: Callable[[], bool] = lambda: True,
+        may_go_on: Callable[[], bool | None] = lambda: True,
         finish: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._work = work
@@ -90,7 +91,9 @@ class Engine(Generic[Key, Result]):
         if self._turns is None:
             self._turns = asyncio.Semaphore(self._concurrency)
         async with self._turns:
-            if self._stopped or not self._may_go_on():
+            while (may := self._may_go_on()) is None and not self._stopped:
+                await asyncio.sleep(_WAIT_S)
+            if not may or self._stopped:
                 raise asyncio.CancelledError("the run is stopping")
             yield
 

@@ -31,6 +31,14 @@ def pytest_configure(config: pytest.Config) -> None:
     register(config)
 
 
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    if not config.option.elo_doctor:
+        return None
+    from pytest_elo.session.doctor import doctor
+
+    return doctor(config, print)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "elo_key" in metafunc.fixturenames:
         _runner(metafunc.config).parametrize(metafunc)

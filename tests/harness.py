@@ -103,15 +103,19 @@ class Suite:
         self.settings["gateway"]["base_url"] = gateway.base_url
         return self.run(*arguments, env={"TAOTOKEN_API_KEY": KEY} | (env or {}))
 
-    def run(self, *arguments: str, env: dict[str, str] | None = None, check_dir: bool = False) -> Run:
+    def run(self, *arguments: str, env: dict[str, str] | None = None) -> Run:
         process = self.start(*arguments, env=env)
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=300)
+        return self.last_run(output, process.returncode)
+
+    def last_run(self, output: str = "", exit_code: int = 0) -> Run:
+        """What the newest run left behind."""
         latest = self.path / ".elo" / "latest"
-        return Run(process.returncode, output, latest.resolve() if latest.exists() else self.path / "no-run")
+        return Run(exit_code, output, latest.resolve() if latest.exists() else self.path / "no-run")
 
     def start(self, *arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
         (self.evals / "elo.yaml").write_text(json.dumps(self.settings), encoding="utf-8")
-        names = ("PYTEST_", "TAOTOKEN", "OPENAI", "AGENT_MODEL", "COV_")
+        names = ("PYTEST_", "TAOTOKEN", "OPENAI", "AGENT_MODEL", "COV_", "ELO_")
         clean = {name: value for name, value in os.environ.items() if not name.startswith(names)}
         return subprocess.Popen(
             [sys.executable, "-m", "pytest", "evals", "-p", "no:cacheprovider", *arguments],

@@ -22,13 +22,13 @@ from pytest_elo.gateway.limits import AdaptiveLimit, SharedLimits
 from pytest_elo.gateway.meter import Meter
 from pytest_elo.gateway.negotiate import Negotiator, adapt, lesson
 from pytest_elo.gateway.reading import Reading, read_response
-from pytest_elo.gateway.recordings import Recordings, request_key
-from pytest_elo.gateway.replaying import MODELS_OWN_ERRORS, record_of
+from pytest_elo.gateway.recordings import Recorded, Recordings, request_key
+from pytest_elo.gateway.replaying import MODELS_OWN_ERRORS, not_recorded, record_of
 from pytest_elo.gateway.retry import RetryPolicy, retry_after_s
 from pytest_elo.gateway.stream import StreamReader
 from pytest_elo.records import Attempt, Tag
 
-__all__ = ["Again", "Call", "Delivered", "OutOfTimeError", "Rules", "key_of", "same_model"]
+__all__ = ["Again", "Call", "Delivered", "OutOfTimeError", "Rules", "key_of", "lookup", "same_model"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -350,6 +350,20 @@ def key_of(rules: Rules, tag: Tag, api: str, body: Mapping[str, Any]) -> tuple[s
         return None
     key = request_key(api, body)
     return key, rules.recordings.occurrence(tag, key)
+
+
+def lookup(rules: Rules, tag: Tag, api: str, body: Mapping[str, Any], key: tuple[str, int] | None) -> Recorded | None:
+    """The recording that answers a request, if any may and one does; raises ``NotRecordedError`` in replay."""
+    recordings = rules.recordings
+    if recordings is None:
+        return None
+    found = None if key is None else recordings.find(tag, *key)
+    # streams are made again of chat completions only
+    if found is not None and (api == "chat" or not body.get("stream")):
+        return found
+    if recordings.replays:
+        raise not_recorded(tag, str(body.get("model") or ""), "none" if key is None else key[0])
+    return None
 
 
 def same_model(asked: str, answered: str, allowed: frozenset[str]) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from typing import Any
 
 from pytest_elo.errors import GatewayError
-from pytest_elo.gateway.call import Again, Call, Delivered, OutOfTimeError, Rules, key_of
+from pytest_elo.gateway.call import Again, Call, Delivered, OutOfTimeError, Rules, key_of, lookup
 from pytest_elo.gateway.context import UNTAGGED, CallRecord, current_calls, current_tag
 from pytest_elo.gateway.endpoint import Endpoint, origin_of
 from pytest_elo.gateway.errors import explain, redact
@@ -22,7 +22,7 @@ from pytest_elo.gateway.http import http_module, relay_stream_types
 from pytest_elo.gateway.pool import AsyncPool, SyncPool
 from pytest_elo.gateway.reading import Reading, api_of
 from pytest_elo.gateway.recordings import Recorded
-from pytest_elo.gateway.replaying import not_recorded, recorded_http, replayed_rows
+from pytest_elo.gateway.replaying import recorded_http, replayed_rows
 from pytest_elo.records import Tag
 
 __all__ = ["AsyncTransport", "SyncTransport", "error_of", "replay_call"]
@@ -47,14 +47,9 @@ class _Transport:
         body = _json_object(content)
         api, tag = api_of(request.url.path), current_tag.get() or UNTAGGED
         key = key_of(self.rules, tag, api, body)
-        recordings = self.rules.recordings
-        if recordings is not None:
-            found = recordings.find(tag, *key) if key is not None else None
-            streams = bool(body.get("stream"))
-            if found is not None and (api == "chat" or not streams):
-                return found
-            if recordings.replays:
-                raise not_recorded(tag, str(body.get("model") or ""), key[0] if key else "none")
+        found = lookup(self.rules, tag, api, body, key)
+        if found is not None:
+            return found
         if self.endpoint is None:
             raise explain("wrong_host", url=str(request.url))
         if origin_of(str(request.url)) != self.endpoint.origin:

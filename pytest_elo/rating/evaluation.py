@@ -44,6 +44,7 @@ def evaluate(comparisons: Comparisons, usage: Usage | None, settings: Settings) 
         n_rows=cells.n_rows,
         n_comparisons=total,
         n_items=int(analysis.compared.sum()),
+        n_clusters=int(analysis.compared.sum()),
         n_judges=analysis.combined.n_judges,
         tie_share=ties / total if total > 0.0 else 0.0,
         tau=analysis.tau,

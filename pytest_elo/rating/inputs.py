@@ -98,9 +98,7 @@ def numbers(rows: Comparisons | Usage, column: str, low: float, high: float, *, 
     bad = ~(absent & missing) & ~((values >= low) & (values <= high) & np.isfinite(values))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        wanted = (
-            f"a number in [{low:g}, {high:g}]" if math.isfinite(high) else f"a finite number from {low:g} up"
-        )
+        wanted = f"a number in [{low:g}, {high:g}]" if math.isfinite(high) else f"a finite number from {low:g} up"
         raise DataError(f"{_what(rows)}.{column}: row {row} holds {float(values[row])!r}, not {wanted}")
     return values
 

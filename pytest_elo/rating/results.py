@@ -265,6 +265,8 @@ class RatingReport:
     n_comparisons: float
     """their total weight"""
     n_items: int
+    n_clusters: int
+    """clusters behind the intervals: items with a comparison"""
     n_judges: int
     """judges that intervals are clustered by besides items; 0 without"""
     tie_share: float

@@ -16,6 +16,7 @@ from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.ledger.totals import Totals, total
 from pytest_elo.records import Attempt, Comparison, Outcome
 from pytest_elo.report.columns import Dropped, comparable, comparison_columns, pair_outcomes, usage_columns
+from pytest_elo.report.oracles import oracles
 
 if TYPE_CHECKING:
     from pytest_elo.rating.results import RatingReport
@@ -134,13 +135,18 @@ def _rate(
         level=settings.get("level", 0.95),
         bootstrap_rounds=settings.get("rounds", 1000),
         seed=settings.get("seed", 0),
-        ladders=tuple(
-            ladder for names in ladders if len(ladder := tuple(name for name in names if name in present)) > 1
-        ),
+        ladders=_climbed(ladders, outcomes),
         worth_elo_per_1k=settings.get("worth_elo_per_1k", 5.0),
         missing_anchor=settings.get("missing_anchor", "error"),
     )
     return evaluate(comparison_columns(comparisons), usage_columns(outcomes, totals), chosen), None
+
+
+def _climbed(ladders: Sequence[Sequence[str]], outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], ...]:
+    """Each ladder's tiers that have outcomes. An oracle is no tier: nobody can climb to where it stands."""
+    tiers = {outcome.strategy for outcome in outcomes} - oracles(outcomes)
+    found = (tuple(name for name in names if name in tiers) for names in ladders)
+    return tuple(ladder for ladder in found if len(ladder) > 1)
 
 
 def _refuse_mixed_conditions(outcomes: Sequence[Outcome]) -> None:

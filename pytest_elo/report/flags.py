@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from pytest_elo.records import POLICY_ROLES
 from pytest_elo.report.build import Report
+from pytest_elo.report.oracles import ORACLE, oracles
 
 __all__ = ["flag_lines", "flags_of", "labels", "models_of"]
 
-ORACLE, MIXED, OTHER = "oracle", "mixed", "other model"
+MIXED, OTHER = "mixed", "other model"
 
 
 def flags_of(report: Report) -> dict[str, tuple[str, ...]]:
@@ -18,9 +19,7 @@ def flags_of(report: Report) -> dict[str, tuple[str, ...]]:
     ``oracle``: it looked at the right answer, if only once. ``mixed``: it paid for several models within one
     task. ``other model``: for one, that is not the run's. The last two make tokens a wrong denominator.
     """
-    flags: dict[str, tuple[str, ...]] = {
-        outcome.strategy: (ORACLE,) for outcome in report.outcomes if ORACLE in outcome.marks
-    }
+    flags: dict[str, tuple[str, ...]] = dict.fromkeys(oracles(report.outcomes), (ORACLE,))
     for name, models in models_of(report).items():
         flag = _model_flag(models, report.header.get("model"))
         if flag is not None:

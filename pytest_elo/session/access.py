@@ -23,8 +23,9 @@ from pytest_elo.strategies.registry import models_named
 
 if TYPE_CHECKING:
     from pytest_elo.gateway.embedded import EmbeddedModel
+    from pytest_elo.gateway.preflight import Preflight
 
-__all__ = ["Access", "models_used", "open_gateway", "prepare"]
+__all__ = ["Access", "live_endpoint", "live_preflight", "models_used", "open_gateway", "prepare"]
 
 EMBEDDED_TIMEOUT_S = 900.0
 """A small model on a busy core takes its time; seconds a request."""
@@ -101,19 +102,10 @@ def _replay(settings: Settings) -> Access:
 
 
 def _live(settings: Settings, record: bool, sink: Sink) -> Access:
-    from pytest_elo.gateway.preflight import preflight
-
-    key = os.environ.get(settings.key_variable)
-    endpoint = Endpoint.checked(
-        settings.base_url, key, key_variable=settings.key_variable, url_source=settings.base_url_from
-    )
-    if not settings.model:
-        raise ConfigError(f"{settings.path}: no model is named; write 'model: <name>' or give --elo-model")
-    model = check_model_name(settings.model)
-    models = models_used(settings, model)
-    _require_prices(settings, models)
-    checked = preflight(endpoint, _gateway_settings(settings, model), sink, models)
+    endpoint, models = live_endpoint(settings)
+    checked = live_preflight(settings, endpoint, models, sink)
     checked.require()
+    model = models[0]
     return Access(
         settings,
         "live",
@@ -125,6 +117,28 @@ def _live(settings: Settings, record: bool, sink: Sink) -> Access:
         negotiated=checked.negotiated,
         manifest=Manifest(model=model, host=endpoint.host, date=_today()) if record else None,
     )
+
+
+def live_endpoint(settings: Settings) -> tuple[Endpoint, list[str]]:
+    """The checked address with its key, and every model that will be asked there, the general one first.
+
+    Raises ``ConfigError`` without having asked anything.
+    """
+    key = os.environ.get(settings.key_variable)
+    endpoint = Endpoint.checked(
+        settings.base_url, key, key_variable=settings.key_variable, url_source=settings.base_url_from
+    )
+    if not settings.model:
+        raise ConfigError(f"{settings.path}: no model is named; write 'model: <name>' or give --elo-model")
+    models = models_used(settings, check_model_name(settings.model))
+    _require_prices(settings, models)
+    return endpoint, models
+
+
+def live_preflight(settings: Settings, endpoint: Endpoint, models: Sequence[str], sink: Sink) -> Preflight:
+    from pytest_elo.gateway.preflight import preflight
+
+    return preflight(endpoint, _gateway_settings(settings, models[0]), sink, models)
 
 
 def models_used(settings: Settings, model: str) -> list[str]:

@@ -1,8 +1,9 @@
 """What all processes of a run have bought so far, against what they may buy.
 
 The sums stand in one small file that every process of the run maps into memory; each adds to a line of its
-own, so nothing waits for a lock. A call in flight is counted as an average call until it ends, which keeps
-64 of them from running over a budget together; that of a killed process stays counted.
+own, so nothing waits for a lock. A call in flight is counted as an average call until it ends, and as the
+dearest it can be while there is no average yet: 64 calls do not run over a budget together. What a killed
+process had in flight stays counted.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import struct
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_elo.config import Price
@@ -25,6 +27,8 @@ _LINE = struct.Struct("<dddd")
 _COUNT = struct.Struct("<q")
 _LINE_SIZE = _LINE.size + _COUNT.size
 _LINES = 1024
+_ENOUGH = 8
+"""Calls that must have ended before their average is believed."""
 _SIZE = 8 + _LINES * _LINE_SIZE
 
 
@@ -38,6 +42,28 @@ def usd_of(row: Attempt, prices: Mapping[str, Price]) -> float | None:
     cached_price = price.prompt if price.cached is None else price.cached
     prompt = (row.prompt_tokens - cached) * price.prompt + cached * cached_price
     return (prompt + (row.completion_tokens + unknown) * price.completion) / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Over all processes: ``tokens`` and ``usd`` bought or in flight, of them of calls that ended, and their number."""
+
+    tokens: float
+    usd: float
+    ended_tokens: float
+    ended_usd: float
+    n: int
+
+    @property
+    def average(self) -> tuple[float | None, float]:
+        """Tokens and USD of a call; no tokens while too few calls have ended to say."""
+        if self.n < _ENOUGH:
+            return None, 0.0
+        return self.ended_tokens / self.n, self.ended_usd / self.n
+
+    @property
+    def in_flight(self) -> bool:
+        return self.tokens - self.ended_tokens > 0.5
 
 
 class Budget:
@@ -64,10 +90,11 @@ class Budget:
 
     def open(self, attempt: Attempt) -> None:
         with self._lock:
-            _, _, tokens, usd, n = self._sums()
-            average = (tokens / n, usd / n) if n else (0.0, 0.0)
-            self._reserved[attempt.call_id, attempt.attempt] = average
-            self._add(*average, 0.0, 0.0, 0)
+            tokens, usd = self._sums().average
+            if tokens is None:
+                tokens, usd = float(attempt.total_tokens_high), usd_of(attempt, self._prices) or 0.0
+            self._reserved[attempt.call_id, attempt.attempt] = (tokens, usd)
+            self._add(tokens, usd, 0.0, 0.0, 0)
         self._journal.open(attempt)
 
     def close(self, attempt: Attempt) -> None:
@@ -80,20 +107,30 @@ class Budget:
             usd = usd_of(attempt, self._prices) or 0.0
             self._add(tokens - reserved[0], usd - reserved[1], tokens, usd, 1)
 
-    @property
-    def spent(self) -> tuple[int, float]:
-        """(tokens, USD) of this and earlier processes of the run, calls in flight included."""
-        tokens, usd, *_ = self._sums()
-        return round(tokens), usd
-
     def reached(self) -> str | None:
-        """Which budget another average call would exceed, in words; ``None`` when it may be bought."""
-        tokens, usd, ended_tokens, ended_usd, n = self._sums()
-        if self._most_tokens is not None and tokens + (ended_tokens / n if n else 1) > self._most_tokens:
-            return f"the budget of {self._most_tokens:,} tokens is used up ({tokens:,.0f} bought)"
-        if self._most_usd is not None and usd + (ended_usd / n if n else 0) > self._most_usd:
-            return f"the budget of ${self._most_usd:g} is used up (${usd:.4f} spent)"
+        """Which budget has no room for another average call, in words; ``None`` when one may be bought.
+
+        What is in flight counts as what it costs on average, so a budget is used up as far as is known.
+        """
+        sums = self._sums()
+        tokens, usd = sums.average
+        if self._most_tokens is not None and sums.ended_tokens + (tokens or 1) > self._most_tokens:
+            return f"the budget of {self._most_tokens:,} tokens is used up"
+        if self._most_usd is not None and sums.ended_usd + usd > self._most_usd:
+            return f"the budget of ${self._most_usd:g} is used up"
         return None
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a further call fits beside those in flight; if not, it has to wait for one of them to end."""
+        sums = self._sums()
+        if not sums.in_flight:
+            return True
+        tokens, usd = sums.average
+        if tokens is None:
+            tokens, usd = sums.tokens - sums.ended_tokens, sums.usd - sums.ended_usd
+        fits_tokens = self._most_tokens is None or sums.tokens + tokens <= self._most_tokens
+        return fits_tokens and (self._most_usd is None or sums.usd + usd <= self._most_usd)
 
     def _add(self, tokens: float, usd: float, ended_tokens: float, ended_usd: float, n: int) -> None:
         known = _LINE.unpack_from(self._memory, self._line)
@@ -102,14 +139,13 @@ class Budget:
         place = self._line + _LINE.size
         _COUNT.pack_into(self._memory, place, _COUNT.unpack_from(self._memory, place)[0] + n)
 
-    def _sums(self) -> tuple[float, float, float, float, int]:
+    def _sums(self) -> _Sums:
         (lines,) = _COUNT.unpack_from(self._memory, 0)
-        sums, n = [0.0] * 4, 0
-        for number in range(min(lines, _LINES)):
-            start = 8 + number * _LINE_SIZE
-            sums = [total + part for total, part in zip(sums, _LINE.unpack_from(self._memory, start), strict=True)]
-            n += _COUNT.unpack_from(self._memory, start + _LINE.size)[0]
-        return (sums[0], sums[1], sums[2], sums[3], n)
+        starts = [8 + number * _LINE_SIZE for number in range(min(lines, _LINES))]
+        columns = zip(*(_LINE.unpack_from(self._memory, start) for start in starts), strict=True)
+        tokens, usd, ended_tokens, ended_usd = map(sum, columns)
+        n = sum(_COUNT.unpack_from(self._memory, start + _LINE.size)[0] for start in starts)
+        return _Sums(tokens, usd, ended_tokens, ended_usd, n)
 
 
 def _mapped(path: Path | None) -> tuple[mmap.mmap, int]:

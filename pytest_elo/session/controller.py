@@ -198,7 +198,7 @@ class Controller:
         if self.stop_reason is None and exit_status not in (OK, TESTS_FAILED, NOTHING_COLLECTED):
             self.stop_reason = "the session ended early"
         self.run_dir.sweep(self.ledger)
-        if not self.ledger.attempts():
+        if not self.ledger.attempts() and not self.ledger.outcomes():
             self._close_access()
             self._abandon()
             return self._exit_status(exit_status)

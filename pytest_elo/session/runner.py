@@ -248,13 +248,17 @@ class Runner:
         if self._journal is not None:
             self._journal.shut()
 
-    def _may_go_on(self) -> bool:
-        return self.stop_reason() is None
+    def _may_go_on(self) -> bool | None:
+        if self.stop_reason() is not None:
+            return False
+        return True if self._budget is None or self._budget.has_room else None
+
+    def _is_stopping(self) -> bool:
+        return self._engine is not None and (self._engine.is_stopped or self.stop_reason() is not None)
 
     def _time_left_s(self) -> float:
         # a call in flight may end, but no retry of it is waited for once the run stops
-        is_stopping = self._engine is not None and (self._engine.is_stopped or not self._may_go_on())
-        return 0.0 if is_stopping else float("inf")
+        return 0.0 if self._is_stopping() else float("inf")
 
     def _tag(self, key: TrialKey) -> Tag:
         return Tag(key.task_id, key.item_id, key.strategy, key.repeat, condition=self._condition(key))
@@ -280,6 +284,9 @@ class Runner:
         from pytest_elo.session.asking import TurnAsk
 
         problem = key.task.pose(key.item_id, key.repeat)
+        unfit = await _preflight(problem)
+        if unfit is not None:
+            return TrialResult(problem=problem, call_ids=(), status=unfit.status, reason=unfit.detail)
         tag = self._tag(key)
         bound = self.gateway.ask_as(tag)
         rerun = 0 if self.plan.mode == "replay" else self._reruns.get(key, 0)
@@ -305,13 +312,22 @@ class Runner:
 
     def _refuse_if_stopping(self) -> None:
         """What fails while the run stops is not the model's doing: the item is simply not done."""
-        if not self._may_go_on() or self.engine.is_stopped:
+        if self._is_stopping():
             raise asyncio.CancelledError from None
 
     def _settle(self, ask: BoundAsk, kept: Sequence[str]) -> list[str]:
         calls = [call.call_id for call in ask.calls if call.tag.role != "judge"]
         self.journal.settle({call_id: call_id in kept for call_id in calls})
         return calls
+
+
+async def _preflight(problem: Problem) -> Grade | None:
+    """Why the item's environment cannot grade any answer, found out before the model is asked."""
+    preflight = getattr(problem, "preflight", None)
+    if preflight is None:
+        return None
+    unfit: Grade | None = await asyncio.to_thread(preflight)
+    return unfit
 
 
 async def _graded(problem: Problem, ask: object, answer: Answer) -> Grade | None:

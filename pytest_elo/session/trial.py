@@ -197,6 +197,9 @@ class Trial(Posed):
             self._unanswered()
             if self._result.error is not None:
                 raise self._result.error
+            if self._result.status == "unfaithful":
+                pytest.skip(f"unfaithful: {self._result.reason}")
+            pytest.fail(f"{self._result.status}: {self._result.reason}", pytrace=False)
 
     def _unanswered(self) -> Outcome:
         return self._record(Grade(status=self._result.status, score=0.0, detail=self._result.reason))

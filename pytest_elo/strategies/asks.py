@@ -35,7 +35,7 @@ class Limits:
 
 
 class LimitedAsk:
-    """An ``Ask`` that refuses the call after the last one allowed.
+    """An ``Ask`` that refuses the call after the last one allowed. Every strategy asks through one.
 
     Calls that are in flight when the tokens run out are finished and charged: the overshoot is at most what
     one parallel batch costs.
@@ -54,7 +54,7 @@ class LimitedAsk:
         if reason is not None:
             self._refuse(reason)
         self._calls += 1
-        reply = await self._ask(messages, **options)
+        reply = await self._ask(messages, **_canonical(options))
         self._tokens += reply.prompt_tokens + reply.completion_tokens
         return reply
 
@@ -72,3 +72,11 @@ class LimitedAsk:
             raise asyncio.CancelledError(reason)
         self.exceeded = LimitExceededError(f"the strategy reached {reason}")
         raise self.exceeded
+
+
+def _canonical(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The same request for ``temperature: 0`` and ``0.0``, so that one recording answers both."""
+    temperature = options.get("temperature")
+    if isinstance(temperature, float) and temperature.is_integer():
+        return {**options, "temperature": int(temperature)}
+    return dict(options)

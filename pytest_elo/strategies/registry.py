@@ -25,7 +25,8 @@ __all__ = ["StrategyFunction", "check", "check_problem", "find", "models_named",
 StrategyFunction = Callable[..., Awaitable[Any]]
 
 BUILT_IN: Mapping[str, str] = {
-    kind: f"pytest_elo.strategies.{kind}" for kind in ("single", "vote", "reflect", "best_of", "tree", "escalate")
+    kind: f"pytest_elo.strategies.{kind}"
+    for kind in ("single", "vote", "reflect", "best_of", "tree", "escalate", "agent", "predictions")
 }
 
 _registered: dict[str, StrategyFunction] = {}

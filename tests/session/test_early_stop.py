@@ -1,0 +1,111 @@
+"""A run that stops early stops everywhere, keeps what is paid for, rates no part of a tier, and can be resumed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.harness import KEY
+from tests.loopback import LoopbackGateway
+
+CALLS = 8 * (1 + 3)
+"""What the suite buys when nobody disturbs it."""
+
+FAILS_ONCE = """
+    import pathlib, pytest
+
+    @pytest.mark.elo("sums", kind="own", data="tasks.yaml")
+    def test_sums(trial):
+        if trial.item_id == "sum001" and not pathlib.Path("mended").exists():
+            raise RuntimeError("a bug of the test's own")
+        trial.grade()
+"""
+
+
+def asked(gateway: LoopbackGateway) -> int:
+    """Requests for items, without preflight's pings."""
+    return sum(request.body["messages"][-1]["content"].startswith("What is") for request in gateway.requests)
+
+
+def completes(suite, gateway, *arguments: str) -> None:
+    """Resume; everything is there afterwards and nothing was bought twice."""
+    (suite.path / "mended").touch()
+    run = suite.live(gateway, "--elo-resume", *arguments)
+    assert run.exit_code == 0, run.output
+    assert asked(gateway) == CALLS
+    assert len(run.outcomes) == 16
+    assert len(run.rows) == len(gateway.requests)
+    assert sum(row["total_tokens"] for row in run.rows) == gateway.bill.total_tokens
+    assert "partial" not in run.json("run.json")
+    assert run.json("elo.json")["rating"]["n_items"] == 8
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_failure_under_x_stops_all_and_a_resumed_run_buys_nothing_twice(suite, slow_answer, workers):
+    suite.file("evals/test_sums.py", FAILS_ONCE)
+    with LoopbackGateway(slow_answer) as gateway:
+        run = suite.live(gateway, "-x", "-n", workers, "--elo-concurrency", "4")
+        assert run.exit_code == (2 if workers == "2" else 1), run.output
+        assert "did not run" in run.output
+        assert len(run.outcomes) < 16
+        assert len(run.rows) == len(gateway.requests) < CALLS
+        assert all(row["status"] == "ok" for row in run.rows)
+        assert run.json("elo.json")["rating"] is None
+        assert "is partial" in run.output
+        assert "bought and not used" in run.output
+        completes(suite, gateway, "-n", workers)
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_an_interrupt_drains_what_is_in_flight(suite, slow_answer, workers):
+    with LoopbackGateway(slow_answer) as gateway:
+        suite.settings["gateway"] = {"base_url": gateway.base_url}
+        arguments = ("-n", workers, "--elo-concurrency", "4")
+        process = suite.start(*arguments, env={"TAOTOKEN_API_KEY": KEY})
+        until(lambda: asked(gateway) >= 6)
+        os.kill(process.pid, signal.SIGINT)  # to the controller alone: no worker sees it
+        output, _ = process.communicate(timeout=60)
+        assert process.returncode == 2, output
+        rows = suite.last_run(output, process.returncode).rows
+        assert len(rows) == len(gateway.requests) < CALLS
+        assert {row["status"] for row in rows} == {"ok"}
+        completes(suite, gateway, "-n", workers)
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_token_budget_is_kept_and_nothing_is_rated_from_a_part(suite, slow_answer, workers):
+    with LoopbackGateway(slow_answer) as gateway:
+        run = suite.set(max_tokens=16).live(gateway, "-n", workers, "--elo-token-budget", "300")
+        assert run.exit_code == 2, run.output
+        assert "the budget of 300 tokens is used up" in run.output
+        assert 200 < sum(row["total_tokens"] for row in run.charged) <= 300
+        tiers = run.json("run.json")["partial"]
+        assert {tier["strategy"] for tier in tiers} == {"baseline", "r3"}
+        assert {tier["expected"] for tier in tiers} == {8}
+        assert run.json("elo.json")["rating"] is None
+        assert "ERROR" not in run.output
+        completes(suite, gateway, "-n", workers)
+
+
+def test_a_budget_in_dollars_needs_prices(suite, answer):
+    prices = {"date": "2026-01-31", "models": {"test-model": {"prompt": 10, "completion": 20}}}
+    with LoopbackGateway(answer) as gateway:
+        run = suite.live(gateway, "--elo-usd-budget", "0.003")
+        assert run.exit_code == 4
+        assert "usd_budget needs prices" in run.output
+        assert not gateway.requests
+        # 10 prompt and 5 completion tokens a call: $0.0002
+        run = suite.set(prices=prices, max_tokens=16).live(gateway, "--elo-usd-budget", "0.003")
+    assert run.exit_code == 2, run.output
+    assert 10 <= len(run.charged) <= 15
+    assert run.json("run.json")["prices"]["date"] == "2026-01-31"
+
+
+def until(condition) -> None:
+    deadline = time.monotonic() + 60
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert condition()
