@@ -38,6 +38,7 @@ def _parser() -> argparse.ArgumentParser:
 
     report = commands.add_parser("report", help="print a run's table from its files alone and rewrite them")
     report.add_argument("run_dir", type=Path, nargs="?", default=Path(".elo/latest"), metavar="DIR")
+    report.add_argument("--png", type=Path, metavar="FILE", help="write the plot of Elo against tokens")
     report.add_argument("--format", choices=("text", "md", "csv", "json", "latex", "html"), default="text")
     _rating_options(report)
     report.set_defaults(run=_report)
@@ -128,6 +129,10 @@ def _report(options: argparse.Namespace) -> int:
 
     report = build(options.run_dir, _overrides(options))
     write_files(report, options.run_dir)
+    if getattr(options, "png", None):
+        from pytest_elo.report.plots.draw import write_png
+
+        write_png(report, options.png)
     print(render(report, getattr(options, "format", "text")), end="")
     return 0
 

@@ -40,8 +40,8 @@ ELO_COLUMNS = (
 )
 
 
-def write_files(report: Report, path: Path) -> None:
-    """Write every result file of the run directory, each atomically."""
+def write_files(report: Report, path: Path, *, with_page: bool = True) -> None:
+    """Write every result file of the run directory, each atomically; the page takes a second to draw."""
     charged = [row for row in report.attempts if row.role in POLICY_ROLES]
     strategies, tasks = by_strategy(charged), by_task_strategy(charged)
     write_atomically(path / "tokens_by_strategy.json", _json(strategies))
@@ -55,6 +55,10 @@ def write_files(report: Report, path: Path) -> None:
     if report.gates:
         write_atomically(path / GATES, _json({"v": 1, "gates": [result.to_dict() for result in report.gates]}))
     write_atomically(path / "report.md", markdown(report))
+    if with_page:
+        from pytest_elo.report.page import page
+
+        write_atomically(path / "report.html", page(report))
 
 
 def elo_document(report: Report) -> dict[str, Any]:

@@ -48,6 +48,8 @@ class Controller:
         self.lost_workers = 0
         self.stop_reason: str | None = None
         """Why the run ended before its last item; ``None`` when it did not."""
+        self.top_failures: int = config.getoption("--elo-top-failures")
+        """Cases that the terminal shows with their raw output."""
         self._config = config
         self._access: Access | None = None
         self._gates = Gatekeeper(config, settings)
@@ -240,8 +242,6 @@ class Controller:
 
     def _rate(self) -> None:
         from pytest_elo.report.build import build
-        from pytest_elo.report.ci import write_step_summary
-        from pytest_elo.report.files import write_files
 
         try:
             self.report = build(self.run_dir.path)
@@ -251,11 +251,25 @@ class Controller:
             self.problem = error
         if self.report is None:
             return
-        write_files(self.report, self.run_dir.path)
-        write_step_summary(self.report)
+        self._write(self.report)
         if self.settings.output_elo is not None:
             self.settings.output_elo.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(self.run_dir.path / "elo.json", self.settings.output_elo)
+
+    def _write(self, report: Report) -> None:
+        from pytest_elo.report.ci import write_step_summary
+        from pytest_elo.report.files import write_files
+
+        write_files(report, self.run_dir.path, with_page=self._config.getini("elo_html"))
+        write_step_summary(report)
+        png = self._config.getoption("--elo-png")
+        if png:
+            from pytest_elo.report.plots.draw import write_png
+
+            try:
+                write_png(report, self._invoked_in / png)
+            except EloError as error:
+                self.notices.append(str(error))
 
     def _exit_status(self, status: int) -> int:
         from pytest_elo.gates.results import exit_code

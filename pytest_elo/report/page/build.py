@@ -113,7 +113,7 @@ def _inert_json(data: Any) -> str:
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for sign in "<>&\u2028\u2029":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text.encode("utf-8", "backslashreplace").decode()
+    return text.encode("utf-8", "replace").decode()  # half a surrogate pair is no character
 
 
 def _asset(name: str) -> str:

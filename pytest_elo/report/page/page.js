@@ -194,7 +194,7 @@ const head = element("tr");
 head.append(element("th", "item", { scope: "col" }), ...data.strategies.map((name) => element("th", name, { scope: "col" })));
 byId("map").tHead.append(head);
 const legend = [["s1", "right"], ["s5", "in part"], ["s0", "not right"], ["sx", "no doing of the model"]];
-byId("legend").append(...legend.map(([kind, text]) => element("span", text, { className: kind })));
+for (const [kind, text] of legend) byId("legend").append(element("span", "", { className: kind }), `${text} `);
 const letters = data.statuses.map((name) => `${LETTERS[name] || "?"} ${name.replace("_", " ")}`).join(", ");
 byId("legend").append(document.createTextNode(` ${letters}. Arrow keys move between cells, Enter opens one.`));
 if (data.cases_left_out) byId("legend").append(document.createTextNode(` ${data.cases_left_out} failed cases have no details here; failures.jsonl has them all.`));
