@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -130,6 +131,9 @@ class Runner:
         keys = [key for item in items if (key := trial_key(item)) is not None]
         if not keys:
             return
+        # Collected items live as long as the session. Left to the collector, each of its full passes looks at
+        # all of them again: measured 0.2 ms an item at 2,000 items.
+        gc.freeze()
         tiers = Counter((key.task_id, key.strategy) for key in keys)
         tiers.update((task, strategy) for task, _, strategy, _ in self._plan.done)
         counts: dict[str, dict[str, int]] = {}
@@ -250,6 +254,7 @@ class Runner:
 
         Returns the last events, and how many were written to which shard.
         """
+        gc.unfreeze()
         if self._engine is not None:
             self._engine.close(self.settings.timeout_s, lambda: self.run_dir.must_stop_now)
         if self._gateway is not None:
