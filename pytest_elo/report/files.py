@@ -17,6 +17,7 @@ from pytest_elo.report.budget import equal_budgets
 from pytest_elo.report.build import GATES, Report
 from pytest_elo.report.flags import flags_of
 from pytest_elo.report.markdown import markdown
+from pytest_elo.report.metrics import metrics
 
 __all__ = ["elo_csv", "elo_document", "elo_json", "write_files"]
 
@@ -54,6 +55,7 @@ def write_files(report: Report, path: Path, *, with_page: bool = True) -> None:
     write_atomically(path / "elo.csv", elo_csv(report))
     if report.gates:
         write_atomically(path / GATES, _json({"v": 1, "gates": [result.to_dict() for result in report.gates]}))
+    write_atomically(path / "metrics.txt", metrics(report))
     write_atomically(path / "report.md", markdown(report))
     if with_page:
         from pytest_elo.report.page import page

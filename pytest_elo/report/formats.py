@@ -1,8 +1,8 @@
-"""A report in the forms that other tools read: Markdown, CSV, JSON, LaTeX, a page, and GitLab's metrics."""
+"""A report in the forms that other tools read: Markdown, CSV, JSON, LaTeX and a page."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from pytest_elo.report.build import Report
 from pytest_elo.report.files import elo_csv, elo_json
@@ -11,7 +11,7 @@ from pytest_elo.report.markdown import markdown
 from pytest_elo.report.table import header_lines, lines
 from pytest_elo.report.tables import plain_columns, strategy_columns
 
-__all__ = ["FORMATS", "metrics", "render"]
+__all__ = ["FORMATS", "render"]
 
 
 def render(report: Report, form: str) -> str:
@@ -52,30 +52,6 @@ def _tex(text: str) -> str:
         sign = next((sign for sign in _TEX if rest.startswith(sign)), rest[0])
         out, rest = out + _TEX.get(sign, sign), rest[len(sign) :]
     return out
-
-
-def metrics(report: Report) -> str:
-    """OpenMetrics text: what GitLab shows beside a merge request (``artifacts:reports:metrics``)."""
-    return "".join(f"{name}{{{where}}} {value:.10g}\n" for name, where, value in _samples(report))
-
-
-def _samples(report: Report) -> Iterator[tuple[str, str, float]]:
-    if report.rating is None:
-        return
-    for policy in report.rating.policies:
-        where = f'strategy="{_label(policy.policy)}"'
-        for name, value in (
-            ("elo_score", policy.score),
-            ("elo_delta", policy.delta.value),
-            ("elo_tokens_per_item", policy.tokens_per_item),
-            ("elo_per_1k_tokens", policy.elo_per_1k.value),
-        ):
-            if value is not None:
-                yield name, where, value
-
-
-def _label(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _text(report: Report) -> str:

@@ -15,7 +15,7 @@ from pytest_elo.report.tables import plain_columns, strategy_columns, task_colum
 __all__ = ["markdown"]
 
 NAMED_AT_MOST = 20
-_SIGNS = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_{}[]<>#|~"})
+_SIGNS = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_[]<|~"})
 
 
 def markdown(report: Report) -> str:

@@ -31,17 +31,15 @@ def report(n: int = 40, outputs: str = HOSTILE, strategies: tuple[str, ...] = ("
     }
     header = {"ladders": [["baseline", "r3", "r5"]], "strategies": {}}
     made = report_of(scores, header=header, marks={"best": ["oracle"]})
-    outcomes = [
-        replace(outcome, output=outputs + str(rng.random()), answer="<b>x</b>", expected="y") if outcome.score < 1 else outcome
-        for outcome in made.outcomes
-    ]  # fmt: skip
+    outcomes = []
+    for outcome in made.outcomes:
+        said = {"output": outputs + str(rng.random()), "answer": "<b>x</b>", "expected": "y"}
+        outcomes.append(outcome if outcome.score == 1 else replace(outcome, **said))
     attempts = []
     for number, row in enumerate(made.attempts):
         spent = {"baseline": 100, "r3": 320, "r5": 540, "best": 900}.get(row.strategy, 100) + rng.randrange(60)
-        spoiled = row.strategy != "baseline" and number % 9 == 0
-        attempts.append(
-            replace(row, total_tokens=spent, total_tokens_high=spent, kept=not spoiled, role="generate", finish_reason="stop")
-        )  # fmt: skip
+        kept = row.strategy == "baseline" or number % 9 > 0
+        attempts.append(replace(row, total_tokens=spent, total_tokens_high=spent, kept=kept, finish_reason="stop"))
     gate = GateResult(gate="r3 score >= 0.9", answer="fail", found="0.5 <over> 40 items", worse=("sums/i001 (1 -> 0)",))
     return replace(build_from(made.header, attempts, outcomes, (), {}), gates=(gate,))
 
