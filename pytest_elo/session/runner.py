@@ -310,7 +310,7 @@ class Runner:
         tag = self._tag(key)
         bound = self.gateway.ask_as(tag, model=self.plan.model)
         rerun = 0 if self.plan.mode == "replay" else self._reruns.get(key, 0)
-        ask = TurnAsk(bound, self.engine, tag, self.settings.seed, rerun)
+        ask = TurnAsk(bound, self.engine, tag, self.settings.seed, rerun, self._budget)
         try:
             answer = await run(key.spec.kind, problem, ask, key.spec.parameters)
         except (Exception, asyncio.CancelledError) as error:
