@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Generic, TypeVar
@@ -51,6 +51,7 @@ class Engine(Generic[Key, Result]):
         self._may_go_on = may_go_on
         self._finish = finish
         self._futures: dict[Key, Future[Result]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._turns: asyncio.Semaphore | None = None
@@ -64,10 +65,30 @@ class Engine(Generic[Key, Result]):
     def is_stopped(self) -> bool:
         return self._stopped
 
-    def start(self, key: Key) -> None:
-        """Begin the work for ``key`` unless it has begun."""
-        if key not in self._futures and not self._stopped:
-            self._futures[key] = asyncio.run_coroutine_threadsafe(self._work(key), self._running_loop())
+    def start(self, *keys: Key) -> None:
+        """Begin the work for each key unless it has begun."""
+        fresh = [key for key in keys if key not in self._futures]
+        if not fresh or self._stopped:
+            return
+        begun: dict[Key, Future[Result]] = {key: Future() for key in fresh}
+        self._futures.update(begun)
+        self._running_loop().call_soon_threadsafe(self._begin, begun)
+
+    def _begin(self, begun: Mapping[Key, Future[Result]]) -> None:
+        for key, future in begun.items():
+            task = asyncio.get_running_loop().create_task(self._answer(key, future))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, key: Key, future: Future[Result]) -> None:
+        try:
+            result = await self._work(key)
+        except asyncio.CancelledError:
+            future.cancel()
+        except BaseException as error:
+            future.set_exception(error)
+        else:
+            future.set_result(result)
 
     def take(self, key: Key) -> Result:
         """Wait for the result of ``key`` and forget it, so that a rerun of the same item is a new sample.
@@ -122,22 +143,16 @@ class Engine(Generic[Key, Result]):
         self._loop = self._thread = None
 
     async def _drain(self, drain_s: float, must_end: Callable[[], bool]) -> None:
-        self._drainer = asyncio.current_task()
         deadline = time.monotonic() + drain_s
-        while (tasks := self._others()) and time.monotonic() < deadline and not must_end():
+        while (tasks := list(self._tasks)) and time.monotonic() < deadline and not must_end():
             await asyncio.wait(tasks, timeout=min(_POLL_S, drain_s))
         self._cancel_all()
-        await asyncio.gather(*self._others(), return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._finish is not None:
             await self._finish()
 
-    _drainer: asyncio.Task[Any] | None = None
-
-    def _others(self) -> list[asyncio.Task[Any]]:
-        return [task for task in asyncio.all_tasks(self._loop) if task is not self._drainer]
-
     def _cancel_all(self) -> None:
-        for task in self._others():
+        for task in self._tasks:
             task.cancel()
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:

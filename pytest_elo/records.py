@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Literal, Protocol, Self, get_args
 
 __all__ = [
@@ -69,7 +70,8 @@ class _JsonRecord:
     __slots__ = ()
 
     def to_dict(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        names, values = _fields_of(type(self))
+        return dict(zip(names, values(self), strict=True))
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), separators=(", ", ": "))
@@ -77,8 +79,22 @@ class _JsonRecord:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """Build a record; unknown keys (a newer schema's) are ignored, missing ones raise ``TypeError``."""
-        known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        known, _ = _fields_of(cls)
+        if values.keys() <= known.keys():
+            return cls(**values)
         return cls(**{key: value for key, value in values.items() if key in known})
+
+
+_Fields = tuple[dict[str, None], Callable[[Any], tuple[Any, ...]]]
+_fields: dict[type, _Fields] = {}
+
+
+def _fields_of(record: type) -> _Fields:
+    """Names in declared order, and what reads all their values at once; looked up once a class, used per row."""
+    if record not in _fields:
+        names = dict.fromkeys(field.name for field in dataclasses.fields(record))
+        _fields[record] = (names, attrgetter(*names))
+    return _fields[record]
 
 
 @dataclass(frozen=True, slots=True)

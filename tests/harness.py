@@ -13,6 +13,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,9 @@ from tests.loopback import LoopbackGateway
 __all__ = ["KEY", "Run", "Suite"]
 
 KEY = "sk-test-5d3b1f90a7c24e68"
+
+PYC = {"PYTHONPYCACHEPREFIX": str(Path(tempfile.gettempdir(), f"pytest-elo-pycache-{sys.version_info[1]}"))}
+"""Sessions share their compiled modules: rewriting the plugins' assertions anew costs each process seconds."""
 
 TEST_FILE = """
 import pytest
@@ -115,12 +119,12 @@ class Suite:
 
     def start(self, *arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
         (self.evals / "elo.yaml").write_text(json.dumps(self.settings), encoding="utf-8")
-        names = ("PYTEST_", "TAOTOKEN", "OPENAI", "AGENT_MODEL", "COV_", "ELO_")
+        names = ("PYTHONDONTWRITEBYTECODE", "PYTEST_", "TAOTOKEN", "OPENAI", "AGENT_MODEL", "COV_", "ELO_")
         clean = {name: value for name, value in os.environ.items() if not name.startswith(names)}
         return subprocess.Popen(
             [sys.executable, "-m", "pytest", "evals", "-p", "no:cacheprovider", *arguments],
             cwd=self.path,
-            env=clean | (env or {}),
+            env=clean | PYC | (env or {}),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

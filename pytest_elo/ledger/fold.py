@@ -29,6 +29,8 @@ def outcome_key(outcome: Outcome) -> OutcomeKey:
 class Ledger:
     """What a run has bought and achieved so far."""
 
+    lines: int = 0
+    """Events that were folded, repeated ones included."""
     torn_lines: int = 0
     notes: set[str] = field(default_factory=set)
     expected: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -37,12 +39,14 @@ class Ledger:
     _kept: dict[str, bool] = field(default_factory=dict)
     _outcomes: dict[OutcomeKey, Outcome] = field(default_factory=dict)
     _ranks: dict[OutcomeKey, Rank] = field(default_factory=dict)
+    _rows: list[Attempt] | None = None
 
     def add_lines(self, text: str) -> None:
         """Fold JSON lines; a line that is not JSON (torn by a kill) is counted, never guessed at."""
         for line in text.splitlines():
             if not line:
                 continue
+            self.lines += 1
             try:
                 event = json.loads(line)
                 self.add(event)
@@ -50,6 +54,7 @@ class Ledger:
                 self.torn_lines += 1
 
     def add(self, event: dict[str, Any]) -> None:
+        self._rows = None
         if "close" in event:
             self._close(Attempt.from_dict(event["close"]))
         elif "open" in event:
@@ -97,9 +102,13 @@ class Ledger:
 
     def attempts(self) -> list[Attempt]:
         """Every row, in an order that depends on the rows alone; discards are ``kept=False``."""
-        rows = [replace(row, kept=self._was_kept(row)) for row in self._attempts.values()]
-        rows.sort(key=_row_order)
-        return rows
+        if self._rows is None:
+            self._rows = sorted((self._settled(row) for row in self._attempts.values()), key=_row_order)
+        return list(self._rows)
+
+    def _settled(self, row: Attempt) -> Attempt:
+        kept = self._was_kept(row)
+        return row if row.kept is kept else replace(row, kept=kept)
 
     def _was_kept(self, row: Attempt) -> bool:
         if row.status != "ok":

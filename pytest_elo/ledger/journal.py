@@ -35,6 +35,8 @@ class Journal:
         self.run_id = run_id
         self._lock = threading.Lock()
         self._pending: list[str] = []
+        self.written = 0
+        """Events so far."""
         self._unsettled: dict[str, Payer] = {}
         self._path = path
         self._descriptor: int | None = None
@@ -88,6 +90,8 @@ class Journal:
 
     def take(self) -> str:
         """The JSON lines of every event since the last call: what the next report carries."""
+        if not self._pending:
+            return ""
         with self._lock:
             lines, self._pending = self._pending, []
         return "".join(lines)
@@ -103,6 +107,7 @@ class Journal:
         line = json.dumps(event, separators=(",", ":")) + "\n"
         with self._lock:
             self._pending.append(line)
+            self.written += 1
             if self._descriptor is not None:
                 _write_all(self._descriptor, line.encode("ascii"))
 

@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -121,9 +121,11 @@ class RunDir:
                 return facts
         return {}
 
-    def sweep(self, ledger: Ledger) -> None:
-        """Fold what every shard holds into ``ledger``."""
+    def sweep(self, ledger: Ledger, *, known: Collection[str] = ()) -> None:
+        """Fold what every shard holds into ``ledger``, but for shards whose events have all arrived (``known``)."""
         for shard in sorted(self.shards.glob("*.jsonl")):
+            if shard.name in known:
+                continue
             with contextlib.suppress(OSError):
                 ledger.add_lines(shard.read_bytes().decode("utf-8", errors="replace"))
 

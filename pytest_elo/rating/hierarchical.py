@@ -81,16 +81,12 @@ def hierarchical(tasks: TaskFits, axes: Frame) -> tuple[Combined, float | None]:
     several = int(live.sum()) > 1
     unit = _unit(tasks)
     grid = unit * (TAU_GRID if several else TAU_GRID[:1]) / ELO_PER_LOGIT
-    mode = _fit(
-        scores, tasks.groups.fit.nu, (tasks.wins / phi[:, None, None], tasks.ties / phi[:, None, None]), grid
-    )
+    mode = _fit(scores, tasks.groups.fit.nu, (tasks.wins / phi[:, None, None], tasks.ties / phi[:, None, None]), grid)
     weight = _posterior(mode.evidence, grid, unit)
     mu = np.einsum("g,gn->n", weight, mode.mu)
     off = mode.mu - mu
     covariance = np.einsum("g,gij->ij", weight, mode.inverse + off[:, :, None] * off[:, None, :])
-    contrast = (
-        covariance - covariance[:, anchor, None] - covariance[None, anchor, :] + covariance[anchor, anchor]
-    )
+    contrast = covariance - covariance[:, anchor, None] - covariance[None, anchor, :] + covariance[anchor, anchor]
     edges: Booleans = np.any((tasks.wins > 0.0) | (tasks.ties > 0.0), axis=0)
     reach = reachability(edges)
     present: Booleans = np.any(tasks.groups.present, axis=0)

@@ -56,6 +56,8 @@ class Collector:
     def _order(self, task_id: str, item_id: str, repeat: int) -> list[StrategySpec]:
         # A warm prompt cache favours whichever strategy comes second, so none always does.
         specs = list(self._settings.strategies)
+        if len(specs) < 2:
+            return specs
         random.Random(f"{self._settings.seed}/{task_id}/{item_id}/{repeat}").shuffle(specs)
         return specs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,7 @@ class Controller:
         self._gates = Gatekeeper(config, settings)
         self._run_dir: RunDir | None = None
         self._reported: set[str] = set()
+        self._shards: dict[str, int] = {}
         self._failures = 0
         self._usage_error = False
         self._facts: dict[str, Any] = {}
@@ -163,8 +164,10 @@ class Controller:
             if limit and self._failures >= limit:
                 self.request_stop(f"stopping after {self._failures} failures")
 
-    def worker_ended(self, events: str) -> None:
-        self.ledger.add_lines(events)
+    def worker_ended(self, end: Mapping[str, Any]) -> None:
+        """A process came to its end: its last events, and how many it wrote to which shard."""
+        self.ledger.add_lines(end["events"])
+        self._shards[end["shard"]] = end["written"]
 
     def worker_lost(self) -> None:
         """A worker died: what its shard holds is all that is known of its last item."""
@@ -197,7 +200,7 @@ class Controller:
         self.stop_reason = self.run_dir.stop_reason
         if self.stop_reason is None and exit_status not in (OK, TESTS_FAILED, NOTHING_COLLECTED):
             self.stop_reason = "the session ended early"
-        self.run_dir.sweep(self.ledger)
+        self.run_dir.sweep(self.ledger, known=self._arrived())
         if not self.ledger.attempts() and not self.ledger.outcomes():
             self._close_access()
             self._abandon()
@@ -213,6 +216,11 @@ class Controller:
             self._rate()
         self.run_dir.finish()
         return self._exit_status(exit_status)
+
+    def _arrived(self) -> Collection[str]:
+        """Shards that need not be read again; none unless every event of every process has arrived in reports."""
+        is_complete = not self.lost_workers and self.ledger.lines == sum(self._shards.values())
+        return self._shards if is_complete else ()
 
     def missing(self) -> list[str]:
         """Items that were to run and of which no final report came."""

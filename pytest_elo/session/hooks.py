@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -112,15 +113,14 @@ class RunnerPlugin:
         return report
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        self.runner.close()
-        events = self.runner.take_events()
+        end = self.runner.close()
         output = getattr(session.config, "workeroutput", None)
         if output is not None:
-            output["elo_events"] = events
+            output["elo_end"] = json.dumps(end)
             return
         controller = session.config.pluginmanager.get_plugin("elo-controller")
         if isinstance(controller, ControllerPlugin):
-            controller.controller.worker_ended(events)
+            controller.controller.worker_ended(end)
 
 
 class ControllerPlugin:
@@ -188,9 +188,9 @@ class XdistPlugin:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        events = getattr(node, "workeroutput", {}).get("elo_events")
-        if events is not None:
-            self._controller.worker_ended(events)
+        end = getattr(node, "workeroutput", {}).get("elo_end")
+        if end is not None:
+            self._controller.worker_ended(json.loads(end))
         else:
             self._controller.worker_lost()
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -86,8 +87,7 @@ class Runner:
     def journal(self) -> Journal:
         """This process's journal, opened when the first item needs it."""
         if self._journal is None:
-            shard = self.run_dir.shards / f"{self._name}-{os.getpid()}.jsonl"
-            self._journal = Journal(shard, self.plan.run_id)
+            self._journal = Journal(self.run_dir.shards / self._shard, self.plan.run_id)
         return self._journal
 
     @property
@@ -131,6 +131,9 @@ class Runner:
         keys = [key for item in items if (key := trial_key(item)) is not None]
         if not keys:
             return
+        # Collected items live as long as the session. Left to the collector, each of its full passes looks at
+        # all of them again: measured 0.2 ms an item at 2,000 items.
+        gc.freeze()
         tiers = Counter((key.task_id, key.strategy) for key in keys)
         tiers.update((task, strategy) for task, _, strategy, _ in self._plan.done)
         counts: dict[str, dict[str, int]] = {}
@@ -164,12 +167,19 @@ class Runner:
 
     def look_ahead(self, session: pytest.Session, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         """Start the strategies of the items this process runs next, up to the window."""
+        if not self.has_begun:
+            return
         if self._upcoming is None:
-            self._upcoming = Upcoming(session)
-        for coming in self._upcoming.fresh(item, nextitem, self._window):
-            key = trial_key(coming)
-            if key is not None and "trial" in getattr(coming, "fixturenames", ()) and not _may_be_skipped(coming):
-                self.engine.start(key)
+            self._upcoming = Upcoming(session, in_blocks=self.plan.mode == "replay")
+        keys = [
+            key
+            for coming in self._upcoming.fresh(item, nextitem, self._window)
+            if (key := trial_key(coming)) is not None
+            and "trial" in getattr(coming, "fixturenames", ())
+            and not _may_be_skipped(coming)
+        ]
+        if keys:
+            self.engine.start(*keys)
 
     def trial(self, key: TrialKey, rerun: int = 0) -> Trial:
         """Wait for the strategy of ``key``. Raises ``StoppedError`` when the run stops first."""
@@ -239,14 +249,24 @@ class Runner:
             return reached
         return self.run_dir.stop_reason
 
-    def close(self) -> None:
-        """Let calls in flight end, since they are paid for, then shut everything."""
+    def close(self) -> dict[str, Any]:
+        """Let calls in flight end, since they are paid for, then shut everything.
+
+        Returns the last events, and how many were written to which shard.
+        """
+        gc.unfreeze()
         if self._engine is not None:
             self._engine.close(self.settings.timeout_s, lambda: self.run_dir.must_stop_now)
         if self._gateway is not None:
             self._gateway.close()
         if self._journal is not None:
             self._journal.shut()
+        written = self._journal.written if self._journal is not None else 0
+        return {"events": self.take_events(), "shard": self._shard, "written": written}
+
+    @property
+    def _shard(self) -> str:
+        return f"{self._name}-{os.getpid()}.jsonl"
 
     def _may_go_on(self) -> bool | None:
         if self.stop_reason() is not None:
@@ -288,7 +308,7 @@ class Runner:
         if unfit is not None:
             return TrialResult(problem=problem, call_ids=(), status=unfit.status, reason=unfit.detail)
         tag = self._tag(key)
-        bound = self.gateway.ask_as(tag)
+        bound = self.gateway.ask_as(tag, model=self.plan.model)
         rerun = 0 if self.plan.mode == "replay" else self._reruns.get(key, 0)
         ask = TurnAsk(bound, self.engine, tag, self.settings.seed, rerun)
         try:

@@ -47,10 +47,7 @@ def test_the_fit_is_the_top_of_the_penalised_likelihood(seed: int, n: int, rows:
     assert not report.dropped
     scaled = [covariates[c.name] / c.sd for c in report.coefficients]
     x = np.column_stack([np.eye(n)[a] - np.eye(n)[b], *scaled])[:, 1:]
-    at = (
-        np.array([r.controlled for r in report.ratings[1:]] + [c.elo_per_sd for c in report.coefficients])
-        / ELO
-    )
+    at = np.array([r.controlled for r in report.ratings[1:]] + [c.elo_per_sd for c in report.coefficients]) / ELO
 
     def penalised(parameters):
         p = 1 / (1 + np.exp(-x @ parameters))

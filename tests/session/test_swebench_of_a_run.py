@@ -46,4 +46,6 @@ def test_gold_predictions_resolve_and_empty_ones_do_not(suite):
     assert len(scores) == 10
     assert {score for (_, strategy), score in scores.items() if strategy == "gold"} == {1.0}
     assert {score for (_, strategy), score in scores.items() if strategy == "empty"} == {0.0}
+    tokens = {policy["policy"]: policy["tokens_per_item"] for policy in run.json("elo.json")["rating"]["policies"]}
+    assert tokens == {"gold": None, "empty": None}  # bought elsewhere: unknown, not 0
     assert "never lost" in run.output or "finite only through the penalty" in run.output
