@@ -50,9 +50,10 @@ def draw_tasks(report: Report, figure: Figure) -> bool:
     if len(tasks) < 2:
         return False
     chosen = list(tasks.items())[:TASKS_AT_MOST]
-    rows = math.ceil(len(chosen) / COLUMNS)
+    columns = min(COLUMNS, len(chosen))
+    rows = math.ceil(len(chosen) / columns)
     figure.set_size_inches(8.6, 2.4 * rows + 0.5)
-    grid_of_axes = figure.subplots(rows, COLUMNS, sharex=True, sharey=True, squeeze=False)
+    grid_of_axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     everything = [point for _, found in chosen for point in found]
     colours = _colours(report, everything)
     for axes in grid_of_axes.flat[len(chosen) :]:
@@ -60,9 +61,8 @@ def draw_tasks(report: Report, figure: Figure) -> bool:
     for axes, (task, found) in zip(grid_of_axes.flat, chosen, strict=False):
         _frame(axes, everything, ticks_at_most=4)
         axes.set_title(task)
-        best = {point.strategy for point in frontier(found)}
-        for point in found:
-            _mark(axes, point, colours[point.strategy], dominated=point.strategy not in best, size=5.5)
+        for point in found:  # in colour even where something is better: the legend is all that names them
+            _mark(axes, point, colours[point.strategy], dominated=False, size=5.5)
         axes.label_outer()
     _legend(figure, everything, colours)
     figure.supxlabel("tokens an item (log)", fontsize=11, color=INK)
