@@ -10,11 +10,6 @@ def three_digit_multiple_of_77(answer: str) -> bool:
     return bool(numbers) and 100 <= numbers[-1] <= 999 and numbers[-1] % 77 == 0
 
 
-def long_word_with_equal_ends(answer: str) -> bool:
-    word = answer.strip(" .\"'*`").lower()
-    return word.isalpha() and len(word) >= 5 and word[0] == word[-1]
-
-
 def sum_17_product_72(answer: str) -> float:
     """Half a point for numbers that fulfil only one of the two conditions."""
     numbers = [int(digits) for digits in re.findall(r"[0-9]{1,9}", answer)]

@@ -6,8 +6,12 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_elo.errors import EloError
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 __all__ = ["main"]
 
@@ -34,6 +38,8 @@ def _parser() -> argparse.ArgumentParser:
 
     report = commands.add_parser("report", help="print a run's table from its files alone and rewrite them")
     report.add_argument("run_dir", type=Path, nargs="?", default=Path(".elo/latest"), metavar="DIR")
+    report.add_argument("--png", type=Path, metavar="FILE", help="write the plot of Elo against tokens")
+    report.add_argument("--format", choices=("text", "md", "csv", "json", "latex", "html"), default="text")
     _rating_options(report)
     report.set_defaults(run=_report)
 
@@ -45,6 +51,26 @@ def _parser() -> argparse.ArgumentParser:
     _rating_options(runs)
     runs.set_defaults(run=_import_runs)
 
+    init = commands.add_parser("init", help="write a small eval suite that runs as generated")
+    init.add_argument("folder", type=Path, nargs="?", default=Path("evals"), metavar="DIR", help="default: evals")
+    init.set_defaults(run=_init)
+
+    votes = commands.add_parser("import-votes", help="rate policies from vote files, whatever tool wrote them")
+    votes.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    votes.add_argument("--judge", metavar="NAME", help="who voted, where the file does not say")
+    votes.add_argument("--judge-kind", choices=("person", "model"), default="person")
+    votes.add_argument("--into", type=Path, metavar="RUN_DIR", help="run directory whose votes.jsonl they join")
+    votes.add_argument("--out", type=Path, metavar="DIR", help="folder for leaderboard.csv, .json and .html")
+    votes.add_argument("--lmsys", type=Path, metavar="FILE", help="export all votes in the LMSYS format")
+    votes.add_argument("--anchor", metavar="NAME", help="policy whose rating is 1000")
+    votes.add_argument("--ties", choices=("half", "davidson", "drop"), default="half")
+    votes.set_defaults(run=_import_votes)
+
+    vote = commands.add_parser("vote", help="let people vote on a run's pairs in a browser")
+    vote.add_argument("directory", type=Path, metavar="DIR", help="a folder with ballots.jsonl")
+    vote.add_argument("--port", type=int, default=8765)
+    vote.set_defaults(run=_vote)
+
     doctor = commands.add_parser(
         "doctor",
         help="check settings, key, address, models, ledger and the files of coding clients; run no item",
@@ -52,11 +78,34 @@ def _parser() -> argparse.ArgumentParser:
     )
     doctor.set_defaults(run=_doctor)
 
+    _comparing(commands)
+
     embed = commands.add_parser("embed", help="fetch and check a small local model, for --elo-model embedded")
     embed.add_argument("name", nargs="?", metavar="NAME", help="smollm2, qwen2.5-coder-0.5b or qwen2.5-coder-1.5b")
     embed.add_argument("--model-file", metavar="F", help="use this GGUF file instead")
     embed.set_defaults(run=_embed)
     return parser
+
+
+def _comparing(commands: Commands) -> None:
+    compare = commands.add_parser("compare", help="what changed between two runs, paired on items")
+    compare.add_argument("before", metavar="A", help="a run directory, a baseline file or the name of a baseline")
+    compare.add_argument("after", metavar="B", nargs="?", default=".elo/latest", help="default: .elo/latest")
+    compare.add_argument(
+        "--allow", metavar="WHAT", default="", help="conditions that may differ: model,endpoint,seed,grading"
+    )
+    compare.add_argument("--level", metavar="L", type=float, default=0.95, help="of the intervals (default 0.95)")
+    compare.add_argument("--format", choices=("text", "md", "json"), default="text")
+    compare.set_defaults(run=_compare)
+
+    baseline = commands.add_parser("baseline", help="stored runs that gates compare with").add_subparsers(
+        required=True, metavar="action"
+    )
+    save = baseline.add_parser("save", help="store a run as a small text file for git")
+    save.add_argument("run_dir", type=Path, nargs="?", default=Path(".elo/latest"), metavar="DIR")
+    save.add_argument("--name", default="main", help="what gates call it (default main)")
+    save.add_argument("--to", type=Path, metavar="FILE", help="default: baselines/<name>.jsonl beside elo.yaml")
+    save.set_defaults(run=_save_baseline)
 
 
 def _rating_options(parser: argparse.ArgumentParser) -> None:
@@ -76,11 +125,34 @@ def _overrides(options: argparse.Namespace) -> dict[str, object]:
 def _report(options: argparse.Namespace) -> int:
     from pytest_elo.report.build import build
     from pytest_elo.report.files import write_files
-    from pytest_elo.report.table import lines
+    from pytest_elo.report.formats import render
 
     report = build(options.run_dir, _overrides(options))
     write_files(report, options.run_dir)
-    print("\n".join(lines(report)))
+    if getattr(options, "png", None):
+        from pytest_elo.report.plots.draw import write_png
+
+        write_png(report, options.png)
+    print(render(report, getattr(options, "format", "text")), end="")
+    return 0
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from pytest_elo.report.commands import compare_runs
+
+    allowed = tuple(name.strip() for name in options.allow.split(",") if name.strip())
+    print(
+        compare_runs(options.before, options.after, allowed=allowed, level=options.level, form=options.format), end=""
+    )
+    return 0
+
+
+def _save_baseline(options: argparse.Namespace) -> int:
+    from pytest_elo.report.commands import save_baseline
+
+    path, snapshot = save_baseline(options.run_dir, options.name, options.to)
+    items = len({key[:2] for key in snapshot.cells})
+    print(f"{path}: {items} items under {', '.join(snapshot.strategies)}; commit it, gates call it {options.name!r}")
     return 0
 
 
@@ -90,6 +162,34 @@ def _import_runs(options: argparse.Namespace) -> int:
     mapped = import_runs(options.calls, options.outcomes, options.mapping, options.run_dir)
     print(f"imported {len(mapped.attempts)} calls and {len(mapped.outcomes)} outcomes into {options.run_dir}")
     return _report(options)
+
+
+def _init(options: argparse.Namespace) -> int:
+    from pytest_elo.starter import init
+
+    print("\n".join(init(options.folder)))
+    return 0
+
+
+def _import_votes(options: argparse.Namespace) -> int:
+    from pytest_elo.votes.commands import import_command
+
+    return import_command(
+        options.files,
+        judge=options.judge,
+        judge_kind=options.judge_kind,
+        into=options.into,
+        out=options.out,
+        lmsys=options.lmsys,
+        anchor=options.anchor,
+        ties=options.ties,
+    )
+
+
+def _vote(options: argparse.Namespace) -> int:
+    from pytest_elo.votes.commands import vote_command
+
+    return vote_command(options.directory, port=options.port)
 
 
 def _doctor(options: argparse.Namespace) -> int:

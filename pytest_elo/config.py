@@ -16,6 +16,7 @@ from typing import Any
 
 from pytest_elo._text import did_you_mean
 from pytest_elo.config_files import Document, merged, read_document
+from pytest_elo.config_gates import GateSettings, check_gates, gates_of
 from pytest_elo.errors import ConfigError
 
 __all__ = [
@@ -103,6 +104,7 @@ class Settings:
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     recordings: Path | None = None
     rating: RatingSettings = field(default_factory=RatingSettings)
+    gates: GateSettings = field(default_factory=GateSettings)
     concurrency: int = 64
     limit: int | None = None
     strict: bool = False
@@ -127,6 +129,8 @@ class Overrides:
     values: Mapping[str, Any] = field(default_factory=dict)
     strategies: tuple[str, ...] | None = None
     origins: Mapping[str, str] = field(default_factory=dict)
+    gates: tuple[tuple[str, str], ...] = ()
+    """(text, where it stands): added to those of the files"""
 
 
 def fingerprint(*parts: object) -> str:
@@ -146,6 +150,8 @@ def load(paths: Path | Sequence[Path] | None, overrides: Overrides | None = None
     settings = _from_document(document) if files else Settings()
     origins = {key: str(path) for key, path in document.origins.items()} | dict(overrides.origins)
     settings = replace(settings, **dict(overrides.values), origins=origins)
+    if overrides.gates:
+        settings = replace(settings, gates=replace(settings.gates, rules=settings.gates.rules + overrides.gates))
     declared = [spec.name for spec in settings.strategies]
     settings = _select_strategies(settings, overrides.strategies)
     _check(settings, declared)
@@ -171,6 +177,7 @@ _TOP = {
     "tasks",
     "recordings",
     "rating",
+    "gates",
     "prices",
     "output_elo",
 }
@@ -186,6 +193,7 @@ def _known_keys(document: Document) -> Document:
     _known(_section(document.values, "rating", where), _RATING, f"{where}: rating")
     _tasks(document.values.get("tasks"), where)
     _prices(document.values.get("prices"), where)
+    check_gates(document.values.get("gates"), document.paths[0])
     return document
 
 
@@ -220,6 +228,8 @@ def _from_document(document: Document) -> Settings:
     values["tasks"] = _tasks(found.get("tasks"), where)
     values["models"] = _section(found, "models", where)
     values["prices"], values["prices_date"] = _prices(found.get("prices"), where)
+    gates_from = next((file for key, file in document.origins.items() if key.split(".")[0] == "gates"), path)
+    values["gates"] = gates_of(found.get("gates"), gates_from)
     for key in ("recordings", "output_elo"):
         if found.get(key):
             values[key] = Path(str(found[key]))

@@ -5,7 +5,7 @@ A message has three parts in one line: what was wrong and where (file, line or k
 
 from __future__ import annotations
 
-__all__ = ["ConfigError", "DataError", "EloError", "GatewayError", "NotRecordedError"]
+__all__ = ["ConfigError", "DataError", "EloError", "GatewayError", "LimitExceededError", "NotRecordedError"]
 
 
 class EloError(Exception):
@@ -44,3 +44,10 @@ class NotRecordedError(GatewayError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, kind="not_recorded", status="config_error")
+
+
+class LimitExceededError(GatewayError):
+    """A strategy used up what it may spend on one item: the item has no answer, and all others go on."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, kind="limit", status="limit_exceeded")

@@ -21,7 +21,9 @@ __all__ = [
     "Answer",
     "Ask",
     "Attempt",
+    "CheckResult",
     "Comparison",
+    "Draft",
     "Grade",
     "Message",
     "Outcome",
@@ -177,6 +179,8 @@ class Outcome(_JsonRecord):
     finish_reason: str | None = None
     call_ids: Sequence[str] = ()
     prompt_sha256: str | None = None
+    grading_sha256: str | None = None
+    """What decides the score besides the reply: two runs of an item compare only under equal grading."""
     response_sha256: str | None = None
     marks: Sequence[str] = ()
     """What a reader must know of this row: ``oracle``, ``vote_tie``, ``repaired``, ..."""
@@ -237,6 +241,27 @@ class Answer:
     marks: Sequence[str] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """One sample of an answer: the reply to grade, the calls it rests on, the conversation that led to it."""
+
+    reply: Reply
+    kept: tuple[str, ...]
+    messages: tuple[Message, ...]
+    """What the reply answers, without the reply itself: a strategy can go on from here."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """What a task's public check says of a reply. It knows no more than the model may know."""
+
+    passed: bool
+    feedback: str = ""
+    """May be shown to the model: the failing visible tests, the schema's complaint."""
+    score: float | None = None
+    """Share of the check that passed, in [0, 1]; ``None`` where there is only passed or not."""
+
+
 class Sink(Protocol):
     """Where attempts go the moment they start and end (the ledger's journal)."""
 
@@ -266,7 +291,21 @@ class Ask(Protocol):
 
 
 class Problem(Protocol):
-    """An item as posed in one repeat: what a strategy is given and what a reply is graded against."""
+    """An item as posed in one repeat: what a strategy is given and what a reply is graded against.
+
+    A problem may have more members. Each is optional: strategies that need one refuse a problem without it
+    (or with ``None`` in its place) before anything is bought.
+
+    ``free_text: bool``
+        True when ``answer_key`` is no equivalence of answers, only of texts: nothing to vote on.
+    ``check(reply) -> CheckResult``
+        The public check (visible tests, a schema). Called in a thread, so it may run processes.
+    ``async generate(ask, *, sample, role, temperature, previous=None, feedback="") -> Draft``
+        One sample, where that takes more than sending ``messages`` once; with ``previous`` (a ``Draft``) and
+        ``feedback`` it revises that draft. Model and further parameters come bound to ``ask``.
+    ``async grade_with(ask, reply) -> Grade``
+        Grades with the help of a model, in place of ``grade``. ``ask`` charges to the role ``judge``.
+    """
 
     @property
     def task_id(self) -> str: ...

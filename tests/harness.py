@@ -74,7 +74,7 @@ class Suite:
         self.path = pytester.path
         self.evals = self.path / "evals"
         self.evals.mkdir()
-        (self.path / "pytest.ini").write_text("[pytest]\n")
+        (self.path / "pytest.ini").write_text("[pytest]\nelo_html = false\n")
         self.settings: dict[str, Any] = {"model": "test-model", "recordings": "recordings"}
         self.file("evals/test_sums.py", TEST_FILE)
         self.items(4)

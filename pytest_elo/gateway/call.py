@@ -22,13 +22,13 @@ from pytest_elo.gateway.limits import AdaptiveLimit, SharedLimits
 from pytest_elo.gateway.meter import Meter
 from pytest_elo.gateway.negotiate import Negotiator, adapt, lesson
 from pytest_elo.gateway.reading import Reading, read_response
-from pytest_elo.gateway.recordings import Recordings, request_key
-from pytest_elo.gateway.replaying import MODELS_OWN_ERRORS, record_of
+from pytest_elo.gateway.recordings import Recorded, Recordings, request_key
+from pytest_elo.gateway.replaying import MODELS_OWN_ERRORS, not_recorded, record_of
 from pytest_elo.gateway.retry import RetryPolicy, retry_after_s
 from pytest_elo.gateway.stream import StreamReader
 from pytest_elo.records import Attempt, Tag
 
-__all__ = ["Again", "Call", "Delivered", "OutOfTimeError", "Rules", "key_of", "same_model"]
+__all__ = ["Again", "Call", "Delivered", "OutOfTimeError", "Rules", "key_of", "lookup", "same_model"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,20 +124,30 @@ class Call:
         self._holds_slot = wait == 0.0
         return wait
 
-    def open(self) -> bytes:
-        """Open the attempt's row; returns the request content to send."""
+    def prepare(self) -> bytes:
+        """Get ready for an attempt; returns the request content to send."""
         content = self._content
         if self._adaptations or self._parts:
             self._effective = self._adapted()
             content = json.dumps(self._effective).encode()
         self._stream, self._chunks = None, []
         self._status, self._headers = 0, {}
-        self._row = self.rules.meter.open(self.record, self.api, self._effective, self.rules.source)
         self._sent = time.perf_counter()
         return content
 
+    def sending(self) -> None:
+        """The request's first byte is about to leave: open the attempt's row.
+
+        As late as that, because of a process killed while it was still connecting the gateway knows nothing;
+        and not later, because what was sent must not be lost.
+        """
+        if self._row is None:
+            self._row = self.rules.meter.open(self.record, self.api, self._effective, self.rules.source)
+            self._sent = time.perf_counter()
+
     def begin(self, status: int, headers: Mapping[str, str]) -> bool:
         """The response's head came. ``True`` when its chunks go to the caller as they come."""
+        self.sending()
         self._status, self._headers = status, headers
         is_stream = status < 300 and "text/event-stream" in headers.get("content-type", "")
         if is_stream:
@@ -166,7 +176,8 @@ class Call:
         """The attempt ended without a complete response. A reading means that no other attempt follows."""
         reading = self._read() if self._stream is not None or self._chunks else Reading()
         reading.http_status = self._status or None
-        reading.error_kind = kind
+        # nothing was sent: whatever broke did so while connecting
+        reading.error_kind = "connect" if self._row is None else kind
         self._close(reading)
         delay = self._retry_delay(reading)
         return reading if delay is None else Again(delay)
@@ -283,9 +294,10 @@ class Call:
         return answered is None or same_model(self.model, answered, self.rules.allowed_models)
 
     def _close(self, reading: Reading) -> None:
+        latency_s = time.perf_counter() - self._sent
+        self.sending()
         row, self._row = self._row, None
         assert row is not None
-        latency_s = time.perf_counter() - self._sent
         try:
             self._tell_limit(reading, latency_s)
             self.rules.meter.close(self.record, row, reading, api=self.api, body=self._effective, latency_s=latency_s)
@@ -338,6 +350,20 @@ def key_of(rules: Rules, tag: Tag, api: str, body: Mapping[str, Any]) -> tuple[s
         return None
     key = request_key(api, body)
     return key, rules.recordings.occurrence(tag, key)
+
+
+def lookup(rules: Rules, tag: Tag, api: str, body: Mapping[str, Any], key: tuple[str, int] | None) -> Recorded | None:
+    """The recording that answers a request, if any may and one does; raises ``NotRecordedError`` in replay."""
+    recordings = rules.recordings
+    if recordings is None:
+        return None
+    found = None if key is None else recordings.find(tag, *key)
+    # streams are made again of chat completions only
+    if found is not None and (api == "chat" or not body.get("stream")):
+        return found
+    if recordings.replays:
+        raise not_recorded(tag, str(body.get("model") or ""), "none" if key is None else key[0])
+    return None
 
 
 def same_model(asked: str, answered: str, allowed: frozenset[str]) -> bool:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_elo.errors import ConfigError, GatewayError
-from pytest_elo.gateway.call import Call, Delivered, Rules, key_of
+from pytest_elo.errors import ConfigError, GatewayError, NotRecordedError
+from pytest_elo.gateway.call import Call, Delivered, Rules, key_of, lookup
 from pytest_elo.gateway.context import CallRecord
 from pytest_elo.gateway.endpoint import Endpoint, check_model_name
 from pytest_elo.gateway.errors import outcome_status
@@ -20,7 +20,7 @@ from pytest_elo.gateway.meter import Meter
 from pytest_elo.gateway.negotiate import Negotiator
 from pytest_elo.gateway.reading import Reading
 from pytest_elo.gateway.recordings import Recorded, Recordings
-from pytest_elo.gateway.replaying import not_recorded, reply_of, reply_of_reading
+from pytest_elo.gateway.replaying import reply_of, reply_of_reading
 from pytest_elo.gateway.retry import RetryPolicy
 from pytest_elo.gateway.transport import AsyncTransport, SyncTransport, error_of, replay_call
 from pytest_elo.records import Message, Reply, Role, Sink, Tag
@@ -156,15 +156,14 @@ class Gateway:
         The call's record is put into ``calls`` before anything is sent.
         """
         key = key_of(self.rules, tag, "chat", body)
-        recordings = self.recordings
-        if recordings is not None and key is not None:
-            recorded = recordings.find(tag, *key)
-            if recorded is not None:
-                record = replay_call(self.rules, recorded, tag, str(body["model"]))
-                calls.append(record)
-                return self._replayed(tag, recorded, record)
-            if recordings.replays:
-                return not_recorded(tag, str(body["model"]), key[0])
+        try:
+            recorded = lookup(self.rules, tag, "chat", body, key)
+        except NotRecordedError as error:
+            return error
+        if recorded is not None:
+            record = replay_call(self.rules, recorded, tag, str(body["model"]))
+            calls.append(record)
+            return self._replayed(tag, recorded, record)
         call = self._chat_call(tag, body, key)
         calls.append(call.record)
         ended = await self._async.carry(call, self._request("POST", _CHAT))

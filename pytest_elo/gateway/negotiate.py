@@ -61,10 +61,10 @@ def lesson(reading: Reading, body: Mapping[str, Any]) -> str | None:
         return None
     words = f"{reading.code} {reading.message}".lower()
     refused = bool(_REFUSALS.search(words))
-    if _STREAM_ONLY.search(words) and not body.get("stream"):
-        return "stream"
     if "stream_options" in words and "stream_options" in body:
         return "no_stream_options"
+    if _STREAM_ONLY.search(words) and not body.get("stream"):
+        return "stream"
     if "max_completion_tokens" in words and "max_completion_tokens" in body and refused:
         return "max_tokens"
     if "max_tokens" in words and "max_tokens" in body and refused:

@@ -10,11 +10,11 @@ import asyncio
 import json
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from pytest_elo.errors import GatewayError
-from pytest_elo.gateway.call import Again, Call, Delivered, OutOfTimeError, Rules, key_of
+from pytest_elo.gateway.call import Again, Call, Delivered, OutOfTimeError, Rules, key_of, lookup
 from pytest_elo.gateway.context import UNTAGGED, CallRecord, current_calls, current_tag
 from pytest_elo.gateway.endpoint import Endpoint, origin_of
 from pytest_elo.gateway.errors import explain, redact
@@ -22,11 +22,13 @@ from pytest_elo.gateway.http import http_module, relay_stream_types
 from pytest_elo.gateway.pool import AsyncPool, SyncPool
 from pytest_elo.gateway.reading import Reading, api_of
 from pytest_elo.gateway.recordings import Recorded
-from pytest_elo.gateway.replaying import not_recorded, recorded_http, replayed_rows
+from pytest_elo.gateway.replaying import recorded_http, replayed_rows
 from pytest_elo.records import Tag
 
 __all__ = ["AsyncTransport", "SyncTransport", "error_of", "replay_call"]
 
+_SENDING = "http11.send_request_headers.started"
+"""The HTTP library's trace event before the first byte of a request."""
 _DROPPED_HEADERS = frozenset({"authorization", "host", "content-length", "accept-encoding", "connection"})
 _READABLE_ERRORS = frozenset({"misrouted"})
 """Flaws of an answer that a user of the SDK may still want to see; strategies get an error."""
@@ -45,29 +47,23 @@ class _Transport:
         body = _json_object(content)
         api, tag = api_of(request.url.path), current_tag.get() or UNTAGGED
         key = key_of(self.rules, tag, api, body)
-        recordings = self.rules.recordings
-        if recordings is not None:
-            found = recordings.find(tag, *key) if key is not None else None
-            streams = bool(body.get("stream"))
-            if found is not None and (api == "chat" or not streams):
-                return found
-            if recordings.replays:
-                raise not_recorded(tag, str(body.get("model") or ""), key[0] if key else "none")
+        found = lookup(self.rules, tag, api, body, key)
+        if found is not None:
+            return found
         if self.endpoint is None:
             raise explain("wrong_host", url=str(request.url))
         if origin_of(str(request.url)) != self.endpoint.origin:
             raise explain("wrong_host", url=str(request.url))
         return Call(self.rules, tag, api=api, body=body, content=content, key=key)
 
-    def outgoing(self, request: Any, content: bytes) -> Any:
+    def outgoing(self, request: Any, content: bytes, trace: Any) -> Any:
         """The request as it goes on the wire, with the key and the call's effective content."""
         assert self.endpoint is not None
         headers = [(k, v) for k, v in request.headers.multi_items() if k.lower() not in _DROPPED_HEADERS]
         headers.append(("authorization", f"Bearer {self.endpoint.key.reveal()}"))
         headers.append(("accept-encoding", "gzip, deflate"))
-        return self._http.Request(
-            request.method, request.url, headers=headers, content=content, extensions=request.extensions
-        )
+        extensions = {**request.extensions, "trace": trace}
+        return self._http.Request(request.method, request.url, headers=headers, content=content, extensions=extensions)
 
     def replayed(self, recorded: Recorded, request: Any, content: bytes) -> Any:
         body = _json_object(content)
@@ -145,7 +141,7 @@ class SyncTransport(_Transport):
             while True:
                 while wait := call.admit():
                     time.sleep(wait)
-                outgoing = self.outgoing(request, call.open())
+                outgoing = self.outgoing(request, call.prepare(), self._trace(call))
                 following = self._attempt(call, outgoing)
                 if not isinstance(following, Again):
                     return following
@@ -171,6 +167,13 @@ class SyncTransport(_Transport):
                 raise
             return call.failed(kind)
         return call.answered()
+
+    def _trace(self, call: Call) -> Callable[[str, object], None]:
+        def trace(event: str, _: object) -> None:
+            if event == _SENDING:
+                call.sending()
+
+        return trace
 
     def close(self) -> None:
         self._pool.close()
@@ -211,7 +214,7 @@ class AsyncTransport(_Transport):
             while True:
                 while wait := call.admit():
                     await asyncio.sleep(wait)
-                outgoing = self.outgoing(request, call.open())
+                outgoing = self.outgoing(request, call.prepare(), self._trace(call))
                 following = await self._attempt(call, outgoing)
                 if not isinstance(following, Again):
                     return following
@@ -238,6 +241,13 @@ class AsyncTransport(_Transport):
                 raise
             return call.failed(kind)
         return call.answered()
+
+    def _trace(self, call: Call) -> Callable[[str, object], Awaitable[None]]:
+        async def trace(event: str, _: object) -> None:
+            if event == _SENDING:
+                call.sending()
+
+        return trace
 
     async def _open_pool(self) -> AsyncPool:
         loop = asyncio.get_running_loop()

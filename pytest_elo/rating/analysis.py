@@ -146,6 +146,8 @@ class Analysis:
         return "not connected to the anchor by comparisons: the difference is unknown"
 
     def why_absent(self, policy: int) -> str:
+        if self.tasks.valid[:, policy].any():
+            return "the fit did not converge: the weights span too many orders of magnitude"
         reasons = {self.why_absent_in(task, policy) for task in range(len(self.axes.tasks))}
         reasons -= {"no comparison"} if len(reasons) > 1 else set()
         return "; ".join(sorted(reasons)) or "no comparison"

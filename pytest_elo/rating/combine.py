@@ -16,6 +16,7 @@ from pytest_elo.rating.cells import Cells, Frame
 from pytest_elo.rating.groups import Groups, Ties, counted_ties, fit_groups, influence
 from pytest_elo.rating.judges import two_way_covariance
 from pytest_elo.rating.moments import Estimates, Strata
+from pytest_elo.rating.scale import settled
 
 __all__ = ["Combined", "TaskFits", "anchored", "fit_tasks", "pooled"]
 
@@ -94,7 +95,7 @@ def fit_tasks(cells: Cells, axes: Frame, anchor: int, mode: Ties) -> TaskFits:
         delta, contrast = np.zeros((n_tasks, n)), np.zeros_like(raw)
     else:
         valid = groups.rated(anchor)
-        delta = np.where(valid, groups.fit.theta - groups.fit.theta[:, anchor, None], 0.0)
+        delta = np.where(valid, settled(groups.fit.theta - groups.fit.theta[:, anchor, None]), 0.0)
         contrast = np.where(valid[axes.unit_task], raw - raw[:, anchor, None], 0.0)
     estimates = []
     for task in range(n_tasks):
@@ -121,7 +122,7 @@ def fit_tasks(cells: Cells, axes: Frame, anchor: int, mode: Ties) -> TaskFits:
 def anchored(tasks: TaskFits, cells: Cells, axes: Frame, mode: Ties) -> Combined:
     """Mean over the tasks in which the policy can be compared with the anchor."""
     weights = tasks.valid / np.maximum(tasks.valid.sum(axis=0), 1)
-    value = np.where(tasks.valid.any(axis=0), (weights * tasks.delta).sum(axis=0), np.nan)
+    value = np.where(tasks.valid.any(axis=0), settled((weights * tasks.delta).sum(axis=0)), np.nan)
     raw = weights[axes.unit_task] * tasks.influence
     active = tasks.active & tasks.valid[axes.unit_task]
     delta = axes.strata.estimates(value, raw, active)
@@ -135,7 +136,7 @@ def pooled(tasks: TaskFits, cells: Cells, axes: Frame, mode: Ties) -> tuple[Comb
     groups = fit_groups(tasks.wins.sum(axis=0)[None], tasks.ties.sum(axis=0)[None], mode)
     theta = groups.fit.theta[0]
     valid = groups.rated(anchor)[0]
-    value = np.where(valid, theta - theta[anchor], np.nan)
+    value = np.where(valid, settled(theta - theta[anchor]), np.nan)
     one = np.zeros(len(cells.unit), dtype=np.int64)
     raw = influence(cells, groups, one, cells.unit, np.zeros(len(axes.unit_task), dtype=np.int64), mode)
     contrast = np.where(valid, raw - raw[:, anchor, None], 0.0)

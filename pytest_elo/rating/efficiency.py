@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from pytest_elo.rating.analysis import Analysis
 from pytest_elo.rating.bootstrap import bca_interval, percentile_interval
 from pytest_elo.rating.fieller import fieller_set, ratio_se
-from pytest_elo.rating.moments import Estimates
+from pytest_elo.rating.moments import Estimates, Strata
 from pytest_elo.rating.results import Interval, Measure, Quadrant
 from pytest_elo.rating.scale import ELO_PER_LOGIT
 
-__all__ = ["Denominator", "per_doubling", "per_extra", "per_unit", "quadrant_of", "ratio"]
+__all__ = ["Denominator", "per_1k_in_task", "per_doubling", "per_extra", "per_unit", "quadrant_of", "ratio"]
 
 Floats = NDArray[np.float64]
 
@@ -73,6 +73,31 @@ def per_unit(analysis: Analysis, policy: int, meter: str, scale: float) -> Measu
         return measure
     interval = _bootstrap_interval(analysis, policy, meter, scale, mean)
     return Measure(measure.value, interval or measure.interval, measure.se, measure.reason)
+
+
+def per_1k_in_task(analysis: Analysis, task: int, policy: int) -> Measure:
+    """ΔElo within one task per 1,000 tokens of its items that hold a comparison of the policy."""
+    tasks, axes = analysis.tasks, analysis.axes
+    if not tasks.valid[task, policy]:
+        return Measure(None, reason=analysis.why_absent_in(task, policy))
+    rows = axes.unit_task == task
+    tokens = analysis.meters.tokens[rows]
+    known = tasks.active[rows] & ~np.isnan(tokens)
+    items = Strata(np.zeros(len(tokens), dtype=np.int64), 1)
+    mean = items.means(tokens, known, np.ones((1, tokens.shape[1])))
+    value, delta = float(mean.value[policy]), float(tasks.delta[task, policy])
+    if math.isnan(value):
+        return Measure(None, reason="no tokens known")
+    if value <= 0.0:
+        return Measure(None, reason="no tokens spent")
+    if policy == analysis.anchor:
+        return Measure(0.0, reason="the anchor: 0 by construction")
+    if tasks.penalised[task, policy]:
+        return Measure(ELO_PER_LOGIT * 1000.0 * delta / value, reason="finite only through the penalty")
+    estimate = tasks.estimates[task]
+    below = _denominator(mean, estimate, policy, 1000.0)
+    variance, df = float(estimate.variance()[policy]), float(estimate.df[policy])
+    return ratio(delta, variance, df, below, analysis, analysis.settings.level)
 
 
 def per_extra(analysis: Analysis, policy: int, gap: Estimates, column: int) -> Measure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pytest_elo.rating.analysis import analyse
 from pytest_elo.rating.bounds import find_bounds
 from pytest_elo.rating.caveats import find_warnings
-from pytest_elo.rating.hierarchical import PRIOR_SD, TAU_SCALE
+from pytest_elo.rating.hierarchical import EQUAL_TASKS, PRIOR_SD, TAU_SCALE
 from pytest_elo.rating.homogeneity import homogeneity_p
 from pytest_elo.rating.inputs import Comparisons, Usage
 from pytest_elo.rating.ladders import ladder_reports
@@ -44,6 +44,7 @@ def evaluate(comparisons: Comparisons, usage: Usage | None, settings: Settings) 
         n_rows=cells.n_rows,
         n_comparisons=total,
         n_items=int(analysis.compared.sum()),
+        n_clusters=int(analysis.compared.sum()),
         n_judges=analysis.combined.n_judges,
         tie_share=ties / total if total > 0.0 else 0.0,
         tau=analysis.tau,
@@ -58,7 +59,10 @@ def evaluate(comparisons: Comparisons, usage: Usage | None, settings: Settings) 
 
 def _penalty(settings: Settings, tasks: tuple[TaskReport, ...]) -> str:
     if settings.route == "hierarchical":
-        return f"normal prior of {PRIOR_SD:.0f} Elo on ratings, half-normal of {TAU_SCALE:.0f} Elo on tau"
+        return (
+            f"normal prior of {PRIOR_SD:.0f} Elo on ratings; on tau half-normal of {TAU_SCALE:.0f} Elo "
+            f"with {EQUAL_TASKS:g} on tau = 0"
+        )
     if any(task.penalised for task in tasks):
         return "Firth (m - 1 virtual ties by leverage) where no maximum-likelihood rating exists, none elsewhere"
     return "none: maximum likelihood exists everywhere"

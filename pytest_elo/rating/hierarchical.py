@@ -12,7 +12,8 @@ where P is the prior's precision. The evidence is
 .. math:: l - \sum_t \frac{|d_t|^2}{2\tau^2} - \tfrac12 \mu' P \mu - \tfrac12 \sum_t \log|I + \tau^2 H_t|
           - \tfrac12 \log|P + \sum_t A_t H_t|,
 
-weighted with a half-normal prior of scale 150 Elo on tau. tau = 0 is pooling. A task needs no anchor.
+weighted with a prior on tau: 0.12 on tau = 0 (which is pooling), the rest half-normal with scale 150
+Elo. A task needs no anchor.
 
 The likelihood counts comparisons as independent, which they are not when items repeat or tie: each task's
 tables are divided by its dispersion, the ratio of the cluster-robust to the model variance
@@ -31,9 +32,9 @@ from pytest_elo.rating.combine import Combined, TaskFits
 from pytest_elo.rating.connectivity import reachability
 from pytest_elo.rating.likelihood import expected_score, information, log_likelihood
 from pytest_elo.rating.linalg import inverse_spd, multiply
-from pytest_elo.rating.scale import ELO_PER_LOGIT
+from pytest_elo.rating.scale import ELO_PER_LOGIT, settled
 
-__all__ = ["PRIOR_SD", "TAU_GRID", "TAU_SCALE", "hierarchical"]
+__all__ = ["EQUAL_TASKS", "PRIOR_SD", "TAU_GRID", "TAU_SCALE", "hierarchical"]
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
@@ -44,10 +45,18 @@ PRIOR_SD = 400.0
 TAU_SCALE = 150.0
 """Elo; scale of the half-normal prior on tau"""
 
+EQUAL_TASKS = 0.12
+"""Prior probability that all tasks share one set of ratings. Without it the interval covers 98 % where they
+do; with half of it on equal tasks it covers 91 % where they differ a little (SD 30 Elo, simulated)."""
+
+COARSE_SE = 20.0
+"""Elo; where tasks are known better than this the prior and its grid shrink with them. On nearly saturated
+pass/fail items everything happens within a few Elo, which a grid in steps of 10 does not see."""
+
 TAU_GRID = np.array([0, 10, 20, 30, 40, 55, 70, 90, 110, 135, 160, 200, 250, 310, 380], dtype=np.float64)
 """Elo"""
 
-_NEWTON_STEPS = 100
+_NEWTON_STEPS = 40
 _LEAST_DISPERSION = 1e-3
 
 
@@ -70,9 +79,10 @@ def hierarchical(tasks: TaskFits, axes: Frame) -> tuple[Combined, float | None]:
     phi = _dispersion(tasks, axes)
     scores = (tasks.wins + 0.5 * tasks.ties) / phi[:, None, None]
     several = int(live.sum()) > 1
-    grid = (TAU_GRID if several else TAU_GRID[:1]) / ELO_PER_LOGIT
+    unit = _unit(tasks)
+    grid = unit * (TAU_GRID if several else TAU_GRID[:1]) / ELO_PER_LOGIT
     mode = _fit(scores, tasks.groups.fit.nu, (tasks.wins / phi[:, None, None], tasks.ties / phi[:, None, None]), grid)
-    weight = _posterior(mode.evidence, grid)
+    weight = _posterior(mode.evidence, grid, unit)
     mu = np.einsum("g,gn->n", weight, mode.mu)
     off = mode.mu - mu
     covariance = np.einsum("g,gij->ij", weight, mode.inverse + off[:, :, None] * off[:, None, :])
@@ -81,7 +91,7 @@ def hierarchical(tasks: TaskFits, axes: Frame) -> tuple[Combined, float | None]:
     reach = reachability(edges)
     present: Booleans = np.any(tasks.groups.present, axis=0)
     valid = reachability(edges | edges.T)[:, anchor] & present & present[anchor]
-    value = np.where(valid, mu - mu[anchor], np.nan)
+    value = np.where(valid, settled(mu - mu[anchor]), np.nan)
     maps = np.einsum("g,gtij->tij", weight, mode.maps)
     raw = np.zeros_like(tasks.influence)
     for task in range(len(axes.tasks)):
@@ -118,14 +128,27 @@ def _dispersion(tasks: TaskFits, axes: Frame) -> Floats:
     return phi
 
 
-def _posterior(evidence: Floats, grid: Floats) -> Floats:
+def _unit(tasks: TaskFits) -> float:
+    """Shrinks the prior on tau where ties compress the scale: 1, or less in proportion to the median standard
+    error of a task's difference where that is below ``COARSE_SE``."""
+    variances = np.stack([estimate.variance() for estimate in tasks.estimates])
+    told = tasks.valid & ~tasks.penalised & (np.nan_to_num(variances) > 1e-12)
+    if not told.any():
+        return 1.0
+    return min(1.0, float(np.sqrt(np.median(variances[told]))) * ELO_PER_LOGIT / COARSE_SE)
+
+
+def _posterior(evidence: Floats, grid: Floats, unit: float) -> Floats:
+    """(G,) posterior weights: trapezoids under the half-normal prior, and the mass on tau = 0."""
     if len(grid) == 1:
         return np.ones(1)
-    scale = TAU_SCALE / ELO_PER_LOGIT
-    height = evidence - 0.5 * (grid / scale) ** 2
+    scale = unit * TAU_SCALE / ELO_PER_LOGIT
     gaps = np.diff(grid)
     width = 0.5 * (np.append(gaps, 0.0) + np.insert(gaps, 0, 0.0))
-    weight = np.exp(height - height.max()) * width
+    prior = np.exp(-0.5 * (grid / scale) ** 2) * width
+    prior *= (1.0 - EQUAL_TASKS) / prior.sum()
+    prior[0] += EQUAL_TASKS
+    weight = np.exp(evidence - evidence.max()) * prior
     return np.asarray(weight / weight.sum())
 
 
@@ -154,7 +177,7 @@ def _fit(scores: Floats, nu: Floats, outcomes: tuple[Floats, Floats], grid: Floa
         target = tau2[..., 0] * multiply(damped, pull - multiply(hessian, move[:, None, :]))
         change = target - shift
         longest = np.maximum(np.abs(move).max(axis=-1), np.abs(change).max(axis=(-1, -2), initial=0.0))
-        if step == _NEWTON_STEPS or (longest < 1e-10).all():
+        if step == _NEWTON_STEPS or (longest < 1e-9).all():
             break
         damping = 2.0 / np.maximum(longest, 2.0)
         mu = mu + damping[:, None] * move

@@ -6,6 +6,7 @@ the first thing done to them is to bring them into one canonical form, so the sa
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -97,7 +98,8 @@ def numbers(rows: Comparisons | Usage, column: str, low: float, high: float, *, 
     bad = ~(absent & missing) & ~((values >= low) & (values <= high) & np.isfinite(values))
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise DataError(f"{_what(rows)}.{column}: row {row} holds {values[row]!r}, not a number in [{low}, {high}]")
+        wanted = f"a number in [{low:g}, {high:g}]" if math.isfinite(high) else f"a finite number from {low:g} up"
+        raise DataError(f"{_what(rows)}.{column}: row {row} holds {float(values[row])!r}, not {wanted}")
     return values
 
 

@@ -13,7 +13,7 @@ from pytest_elo.rating.analysis import Analysis
 from pytest_elo.rating.efficiency import Denominator, ratio
 from pytest_elo.rating.moments import Estimates
 from pytest_elo.rating.results import Interval, LadderReport, LegacyVerdict, Measure, Step
-from pytest_elo.rating.scale import ELO_PER_LOGIT
+from pytest_elo.rating.scale import ELO_PER_LOGIT, settled
 from pytest_elo.rating.verdict import VERDICT_LEVEL, legacy_verdict, verdict
 
 __all__ = ["ladder_reports"]
@@ -68,7 +68,7 @@ def _steps(analysis: Analysis, tiers: list[int]) -> tuple[Step, ...]:
 
 def _step(analysis: Analysis, lower: int, upper: int, gap: Estimates, base: float) -> Step:
     combined, names, level = analysis.combined, analysis.axes.policies, analysis.settings.level
-    delta = float(combined.delta.value[upper] - combined.delta.value[lower])
+    delta = float(settled(combined.delta.value[upper] - combined.delta.value[lower]))
     c = combined.covariance
     variance = max(float(c[upper, upper] + c[lower, lower] - 2.0 * c[upper, lower]), 0.0)
     df = _least(combined.quantile_df, [upper, lower], analysis.anchor)

@@ -32,7 +32,8 @@ def newton_cg(scores: Floats, tolerance: float) -> tuple[Floats, bool]:
     theta -= theta.mean()
     slack = tolerance * float(total.max())
     previous = np.inf
-    expected = np.empty_like(scores)
+    expected, weights = np.empty_like(scores), np.zeros_like(scores)
+    met = counts > 0.0
     for _ in range(_MAX_STEPS):
         np.subtract(theta[None, :], theta[:, None], out=expected)
         with np.errstate(over="ignore"):
@@ -44,8 +45,8 @@ def newton_cg(scores: Floats, tolerance: float) -> tuple[Floats, bool]:
         if size <= slack:
             return theta, True
         # N p q with p q = p (1 - p): expected holds N p, its transpose N q.
-        weights = expected * expected.T
-        np.divide(weights, counts, out=weights, where=counts > 0.0)
+        np.multiply(expected, expected.T, out=weights)
+        np.divide(weights, counts, out=weights, where=met)
         accuracy = min(0.1, (size / previous) ** 1.5) if size < previous else 0.1
         step = _solve(weights, gradient, accuracy)
         longest = float(np.abs(step).max())

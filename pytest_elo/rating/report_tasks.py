@@ -7,6 +7,7 @@ import numpy as np
 from pytest_elo.rating.analysis import Analysis
 from pytest_elo.rating.bounds import Bounds
 from pytest_elo.rating.connectivity import components
+from pytest_elo.rating.efficiency import per_1k_in_task
 from pytest_elo.rating.results import PolicyTask, TaskReport
 
 __all__ = ["task_reports"]
@@ -72,6 +73,7 @@ def _policy(analysis: Analysis, bounds: Bounds, task: int, policy: int) -> Polic
         delta=analysis.task_measure(task, policy),
         penalised=penalised,
         bound=bounds.tasks.get((task, policy)),
+        elo_per_1k=per_1k_in_task(analysis, task, policy),
         flag=_flag(analysis, task, policy),
     )
 

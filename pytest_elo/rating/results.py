@@ -114,6 +114,8 @@ class PolicyTask:
     penalised: bool
     """only the penalty keeps the difference to the anchor finite"""
     bound: Bound | None
+    elo_per_1k: Measure
+    """ΔElo within the task per 1,000 total tokens of the items compared in it (Fieller)"""
     flag: str | None
     """``no loss against ...``, ``never won``, ``not connected to the anchor``, ..."""
 
@@ -263,6 +265,8 @@ class RatingReport:
     n_comparisons: float
     """their total weight"""
     n_items: int
+    n_clusters: int
+    """clusters behind the intervals: items with a comparison"""
     n_judges: int
     """judges that intervals are clustered by besides items; 0 without"""
     tie_share: float

@@ -42,7 +42,7 @@ def count_votes(a: Codes, b: Codes, outcome: Codes, n: int) -> tuple[Floats, Flo
     a, b, outcome = np.asarray(a), np.asarray(b), np.asarray(outcome)
     if not a.shape == b.shape == outcome.shape or a.ndim != 1:
         raise DataError(f"votes: columns differ in shape: {a.shape}, {b.shape}, {outcome.shape}")
-    counts = np.zeros(3 * n * n, dtype=np.int64)
+    counts: NDArray[Any] | None = None
     # A chunk's counts cost 3 n^2 to add up, so chunks grow with the table.
     chunk = max(_CHUNK, 6 * n * n)
     key_type: type[Any] = np.int32 if 3 * n * n < 2**31 else np.int64
@@ -57,8 +57,9 @@ def count_votes(a: Codes, b: Codes, outcome: Codes, n: int) -> tuple[Floats, Flo
         np.multiply(key[:size], 3, out=key[:size])
         np.add(key[:size], outcome[part], out=key[:size], casting="unsafe")
         wide[:size] = key[:size]
-        counts += np.bincount(wide[:size], minlength=len(counts))
-    table = counts.reshape(n, n, 3)
+        found = np.bincount(wide[:size], minlength=3 * n * n)
+        counts = found if counts is None else np.add(counts, found, out=counts)
+    table = np.zeros((n, n, 3)) if counts is None else counts.reshape(n, n, 3)
     wins = (table[:, :, A_WON] + table[:, :, B_WON].T).astype(np.float64)
     ties = (table[:, :, TIE] + table[:, :, TIE].T).astype(np.float64)
     return wins, ties

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_elo.errors import DataError
+from pytest_elo.gates.results import GateResult
 from pytest_elo.ledger.partial import without_partial
 from pytest_elo.ledger.read import read_attempts, read_outcomes
 from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.ledger.totals import Totals, total
 from pytest_elo.records import Attempt, Comparison, Outcome
 from pytest_elo.report.columns import Dropped, comparable, comparison_columns, pair_outcomes, usage_columns
+from pytest_elo.report.oracles import oracles
 
 if TYPE_CHECKING:
     from pytest_elo.rating.results import RatingReport
 
-__all__ = ["Report", "build", "build_from"]
+__all__ = ["GATES", "Report", "build", "build_from", "rating_at"]
+
+GATES = "gates.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,9 @@ class Report:
     unrated: str | None
     """why there is no rating at all"""
     notes: Sequence[str]
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """rating settings above the run's own"""
+    gates: Sequence[GateResult] = ()
 
 
 def build(path: Path, rating: Mapping[str, Any] | None = None) -> Report:
@@ -49,7 +57,19 @@ def build(path: Path, rating: Mapping[str, Any] | None = None) -> Report:
     attempts = list(read_attempts(run.runs, notes.append))
     outcomes = list(read_outcomes(run.outcomes, notes.append))
     header = run.read_header()
-    return build_from(header, attempts, outcomes, notes, rating or {})
+    report = build_from(header, attempts, outcomes, notes, rating or {})
+    return replace(report, gates=_judged_before(path / GATES))
+
+
+def _judged_before(path: Path) -> tuple[GateResult, ...]:
+    """The answers of the session: gates are judged once, against what was stored at that time."""
+    try:
+        answers = json.loads(path.read_text(encoding="utf-8"))["gates"]
+        return tuple(GateResult.from_dict(values) for values in answers)
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError, KeyError, TypeError):
+        raise DataError(f"{path}: no file of gates; remove it to print the report without them") from None
 
 
 def build_from(
@@ -64,9 +84,7 @@ def build_from(
     kept, partial = without_partial(scored, header)
     comparisons = pair_outcomes(kept)
     totals = total(attempts)
-    settings = {**header.get("rating", {}), **overrides}
-    anchor = settings.pop("anchor", None) or header.get("anchor") or "baseline"
-    rating, unrated = _rate(kept, comparisons, totals, anchor, settings, header.get("ladders", ()))
+    rating, unrated = _rate(kept, comparisons, totals, header, overrides)
     if unrated and partial:
         unrated = f"the run was stopped and {len(partial)} of its tiers are partial"
     return Report(
@@ -79,17 +97,27 @@ def build_from(
         rating=rating,
         unrated=unrated,
         notes=[*header.get("notes", ()), *notes, *partial],
+        overrides=overrides,
     )
+
+
+def rating_at(report: Report, level: float) -> RatingReport | None:
+    """The same rating with its intervals at another level."""
+    kept, _ = without_partial(comparable(report.outcomes)[0], report.header)
+    overrides = {**report.overrides, "level": level}
+    return _rate(kept, report.comparisons, report.totals, report.header, overrides)[0]
 
 
 def _rate(
     outcomes: Sequence[Outcome],
     comparisons: Sequence[Comparison],
     totals: Totals,
-    anchor: str,
-    settings: Mapping[str, Any],
-    ladders: Sequence[Sequence[str]],
+    header: Mapping[str, Any],
+    overrides: Mapping[str, Any],
 ) -> tuple[RatingReport | None, str | None]:
+    settings = {**header.get("rating", {}), **overrides}
+    anchor = settings.get("anchor") or header.get("anchor") or "baseline"
+    ladders = header.get("ladders", ())
     present = sorted({outcome.strategy for outcome in outcomes})
     if not outcomes:
         return None, "no outcome can be compared"
@@ -107,13 +135,18 @@ def _rate(
         level=settings.get("level", 0.95),
         bootstrap_rounds=settings.get("rounds", 1000),
         seed=settings.get("seed", 0),
-        ladders=tuple(
-            ladder for names in ladders if len(ladder := tuple(name for name in names if name in present)) > 1
-        ),
+        ladders=_climbed(ladders, outcomes),
         worth_elo_per_1k=settings.get("worth_elo_per_1k", 5.0),
         missing_anchor=settings.get("missing_anchor", "error"),
     )
     return evaluate(comparison_columns(comparisons), usage_columns(outcomes, totals), chosen), None
+
+
+def _climbed(ladders: Sequence[Sequence[str]], outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], ...]:
+    """Each ladder's tiers that have outcomes. An oracle is no tier: nobody can climb to where it stands."""
+    tiers = {outcome.strategy for outcome in outcomes} - oracles(outcomes)
+    found = (tuple(name for name in names if name in tiers) for names in ladders)
+    return tuple(ladder for ladder in found if len(ladder) > 1)
 
 
 def _refuse_mixed_conditions(outcomes: Sequence[Outcome]) -> None:

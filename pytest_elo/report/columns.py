@@ -17,6 +17,9 @@ __all__ = ["Dropped", "comparable", "comparison_columns", "pair_outcomes", "usag
 
 ItemCell = tuple[str, str, str]
 
+TOKENS_UNKNOWN = "tokens_unknown"
+"""Mark of an outcome that another program bought: nobody here knows for how much."""
+
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
@@ -83,11 +86,16 @@ def comparison_columns(comparisons: Sequence[Comparison]) -> Comparisons:
 
 
 def usage_columns(outcomes: Sequence[Outcome], totals: Totals) -> Usage:
-    """One row a (task, item, strategy): means over the repeats that have an outcome in ``outcomes``."""
+    """One row a (task, item, strategy): means over the repeats that have an outcome in ``outcomes``.
+
+    Outcomes marked ``tokens_unknown`` (imported predictions) have no row: what they cost is not 0.
+    """
     from pytest_elo.rating.inputs import Usage
 
     repeats: dict[ItemCell, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
+        if TOKENS_UNKNOWN in outcome.marks:
+            continue
         repeats[outcome.task_id, outcome.item_id, outcome.strategy].append(outcome)
     rows = [_usage_row(cell, found, totals) for cell, found in sorted(repeats.items())]
     tasks = _Names(row["task"] for row in rows)

@@ -13,10 +13,13 @@ from typing import Any
 from pytest_elo.ledger.rundir import write_atomically
 from pytest_elo.ledger.totals import by_strategy, by_task_strategy
 from pytest_elo.records import POLICY_ROLES
-from pytest_elo.report.build import Report
-from pytest_elo.report.table import lines
+from pytest_elo.report.budget import equal_budgets
+from pytest_elo.report.build import GATES, Report
+from pytest_elo.report.flags import flags_of
+from pytest_elo.report.markdown import markdown
+from pytest_elo.report.metrics import metrics
 
-__all__ = ["elo_document", "write_files"]
+__all__ = ["elo_csv", "elo_document", "elo_json", "write_files"]
 
 HEADER_FACTS = ("answers", "mode", "model", "host", "seed", "repeats", "strategies", "ladders", "anchor")
 """What of ``run.json`` stands in ``elo.json``: everything that decides numbers, nothing with a clock."""
@@ -34,11 +37,12 @@ ELO_COLUMNS = (
     "score",
     "items",
     "penalised",
+    "marks",
 )
 
 
-def write_files(report: Report, path: Path) -> None:
-    """Write every result file of the run directory, each atomically."""
+def write_files(report: Report, path: Path, *, with_page: bool = True) -> None:
+    """Write every result file of the run directory, each atomically; the page takes a second to draw."""
     charged = [row for row in report.attempts if row.role in POLICY_ROLES]
     strategies, tasks = by_strategy(charged), by_task_strategy(charged)
     write_atomically(path / "tokens_by_strategy.json", _json(strategies))
@@ -47,9 +51,16 @@ def write_files(report: Report, path: Path) -> None:
     write_atomically(path / "tokens_by_task_strategy.csv", _csv(tasks))
     write_atomically(path / "pairwise.json", _json([comparison.to_dict() for comparison in report.comparisons]))
     write_atomically(path / "failures.jsonl", _failures(report))
-    write_atomically(path / "elo.json", _json(elo_document(report)))
-    write_atomically(path / "elo.csv", _csv(_elo_rows(report), ELO_COLUMNS))
-    write_atomically(path / "report.md", _markdown(report))
+    write_atomically(path / "elo.json", elo_json(report))
+    write_atomically(path / "elo.csv", elo_csv(report))
+    if report.gates:
+        write_atomically(path / GATES, _json({"v": 1, "gates": [result.to_dict() for result in report.gates]}))
+    write_atomically(path / "metrics.txt", metrics(report))
+    write_atomically(path / "report.md", markdown(report))
+    if with_page:
+        from pytest_elo.report.page import page
+
+        write_atomically(path / "report.html", page(report))
 
 
 def elo_document(report: Report) -> dict[str, Any]:
@@ -61,19 +72,31 @@ def elo_document(report: Report) -> dict[str, Any]:
         {"task": task, "strategy": strategy, "status": status, "count": count}
         for (task, strategy, status), count in report.dropped.counts.items()
     ]
+    budgets = equal_budgets(report.rating) if report.rating is not None else None
     return {
         "v": 1,
         "run": facts,
         "conditions": dict(sorted(conditions.items())),
         "dropped": dropped,
+        "flags": flags_of(report),
         "unrated": report.unrated,
         "rating": rating,
+        "equal_budgets": dataclasses.asdict(budgets) if budgets is not None else None,
     }
+
+
+def elo_json(report: Report) -> str:
+    return _json(elo_document(report))
+
+
+def elo_csv(report: Report) -> str:
+    return _csv(_elo_rows(report), ELO_COLUMNS)
 
 
 def _elo_rows(report: Report) -> list[dict[str, Any]]:
     if report.rating is None:
         return []
+    flags = flags_of(report)
     marginals = {step.upper: step.marginal.value for ladder in report.rating.ladders for step in ladder.steps}
     return [
         {
@@ -89,6 +112,7 @@ def _elo_rows(report: Report) -> list[dict[str, Any]]:
             "score": _round(policy.score, 4),
             "items": policy.n_items,
             "penalised": policy.penalised,
+            "marks": " ".join(flags.get(policy.policy, ())),
         }
         for policy in report.rating.policies
     ]
@@ -120,11 +144,6 @@ def _failures(report: Report) -> str:
         for outcome in report.outcomes
         if outcome.status != "correct"
     )
-
-
-def _markdown(report: Report) -> str:
-    text = "\n".join(lines(report)).strip("\n")
-    return f"# Elo per token\n\n```text\n{text}\n```\n"
 
 
 def _round(value: float | None, digits: int) -> float | None:

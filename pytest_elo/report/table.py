@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_elo.records import MODEL_STATUSES
+from pytest_elo.gates.words import gate_lines
+from pytest_elo.report.budget import budget_lines, equal_budgets
 from pytest_elo.report.build import Report
+from pytest_elo.report.flags import flag_lines, labels
 from pytest_elo.report.numbers import MISSING, interval, plain, signed
+from pytest_elo.report.tables import plain_columns, strategy_columns, task_columns
 
 if TYPE_CHECKING:
-    from pytest_elo.rating.results import LadderReport, PolicyReport, PolicyTask, RatingReport, Step
+    from pytest_elo.rating.results import LadderReport, PolicyReport, RatingReport
 
 WIDTH = 100
 """Columns that the widest line of a table may take."""
 
-__all__ = ["header_lines", "lines", "strategy_table", "task_table"]
+__all__ = ["header_lines", "lines", "remarks", "strategy_table", "task_table"]
 
 
 def lines(report: Report) -> list[str]:
@@ -24,14 +27,24 @@ def lines(report: Report) -> list[str]:
     out = ["", *header_lines(report), ""]
     if report.rating is not None:
         out += [*strategy_table(report).splitlines(), ""]
-        out += [*task_table(report.rating).splitlines(), ""]
-        out += list(_footnotes(report.rating))
+        out += [*task_table(report.rating, labels(report)).splitlines(), ""]
+        budgets = equal_budgets(report.rating)
+        out += [*budget_lines(budgets), ""] if budgets is not None else []
     else:
-        out += [*plain_table(report).splitlines(), "", f"no rating: {report.unrated}"]
+        out += [*plain_table(report).splitlines(), ""]
+    out += remarks(report)
+    if report.gates:
+        out += ["", *gate_lines(report.gates)]
+    return out
+
+
+def remarks(report: Report) -> list[str]:
+    """The sentences under the tables."""
+    out = [f"no rating: {report.unrated}"] if report.rating is None else list(_footnotes(report.rating))
+    out += list(flag_lines(report))
     out += list(_counts(report))
     out += [f"warning: {warning}" for warning in (report.rating.warnings if report.rating else ())]
-    out += [f"note: {note}" for note in report.notes]
-    return out
+    return out + [f"note: {note}" for note in report.notes]
 
 
 def header_lines(report: Report) -> list[str]:
@@ -64,136 +77,23 @@ def strategy_table(report: Report, width: int = WIDTH) -> str:
     """
     rating = report.rating
     assert rating is not None
-    full = _strategy_table(rating, [task.task for task in rating.tasks])
+    names = labels(report)
+    full = _strategy_table(rating, [task.task for task in rating.tasks], names)
     if max(map(len, full.splitlines())) <= width:
         return full
-    return _strategy_table(rating, [])
+    return _strategy_table(rating, [], names)
 
 
-def _strategy_table(rating: RatingReport, tasks: Sequence[str]) -> str:
-    steps = {step.upper: step for ladder in rating.ladders for step in ladder.steps}
-    verdicts = {ladder.tiers[-1]: ladder.verdict.code for ladder in rating.ladders if ladder.tiers}
-    rows = [
-        [
-            policy.policy,
-            plain(policy.samples_per_item, 1),
-            str(policy.n_items),
-            MISSING if policy.score is None else f"{policy.score:.3f}",
-            _tokens(policy),
-            *(_task_delta(rating, task, policy) for task in tasks),
-            _delta(policy),
-            _ratio(policy),
-            _marginal(steps.get(policy.policy)),
-            plain(policy.between_task_sd, 1),
-            verdicts.get(policy.policy, ""),
-        ]
-        for policy in _ordered(rating)
-    ]
-    heads = [
-        "strategy",
-        "sam-\nples",
-        "items",
-        "score",
-        "tokens\n/item",
-        *(f"Δ\n{task}" for task in tasks),
-        f"ΔElo\n[{rating.level:.0%} interval]",
-        "Elo\n/1k",
-        "marginal\nElo/1k",
-        "SD\ntasks",
-        "verdict",
-    ]
-    return _tabulate(rows, heads)
+def _strategy_table(rating: RatingReport, tasks: Sequence[str], names: Mapping[str, str]) -> str:
+    return _tabulate(*strategy_columns(rating, tasks, names))
 
 
 def plain_table(report: Report) -> str:
-    """Scores and tokens alone, when nothing can be rated."""
-    scores: dict[str, list[float]] = {}
-    tokens: Counter[str] = Counter()
-    for outcome in report.outcomes:
-        found = scores.setdefault(outcome.strategy, [])
-        if outcome.status in MODEL_STATUSES:
-            found.append(outcome.score)
-    for (_, _, strategy, _), cell in report.totals.cells.items():
-        tokens[strategy] += cell.total_tokens
-    rows = [
-        [name, str(len(found)), f"{sum(found) / len(found):.3f}" if found else MISSING, f"{tokens[name]:,}"]
-        for name, found in sorted(scores.items())
-    ]
-    return _tabulate(rows, ["strategy", "scored", "score", "tokens"])
+    return _tabulate(*plain_columns(report))
 
 
-def task_table(rating: RatingReport) -> str:
-    """One row a task and strategy: an in-task Elo means nothing outside its task, so only differences stand here."""
-    rows = [
-        [
-            task.task,
-            policy.policy,
-            str(policy.n_items),
-            MISSING if policy.score is None else f"{policy.score:.3f}",
-            plain(policy.tokens_per_item, 1),
-            f"{signed(policy.delta.value)} {interval(policy.delta.interval)}".strip(),
-            f"{task.tie_share:.0%}",
-            _flag(policy),
-        ]
-        for task in rating.tasks
-        for policy in task.policies
-    ]
-    return _tabulate(rows, ["task", "strategy", "items", "score", "tokens/item", "ΔElo in task", "ties", "mark"])
-
-
-def _flag(policy: PolicyTask) -> str:
-    if policy.bound is None:
-        return policy.flag or ""
-    return f"{policy.flag}: {policy.bound.side} {signed(policy.bound.value)} at {policy.bound.level:.0%}"
-
-
-def _ordered(rating: RatingReport) -> list[PolicyReport]:
-    order: dict[str, int] = {}
-    for ladder in rating.ladders:
-        for name in ladder.tiers or ladder.ladder:
-            order.setdefault(name, len(order))
-    return sorted(rating.policies, key=lambda policy: (not policy.is_anchor, order.get(policy.policy, len(order))))
-
-
-def _tokens(policy: PolicyReport) -> str:
-    low, high = policy.tokens_per_item, policy.tokens_per_item_high
-    if low is None or high is None or round(low, 1) == round(high, 1):
-        return plain(low, 1)
-    return f"{plain(low, 1)}..{plain(high, 1)}"
-
-
-def _task_delta(rating: RatingReport, task: str, policy: PolicyReport) -> str:
-    found = _in_task(rating, task, policy.policy)
-    if found is None:
-        return MISSING
-    mark = "*" if found.penalised else ""
-    return signed(found.delta.value) + mark
-
-
-def _in_task(rating: RatingReport, task: str, policy: str) -> PolicyTask | None:
-    for report in rating.tasks:
-        if report.task == task:
-            return next((row for row in report.policies if row.policy == policy), None)
-    return None
-
-
-def _delta(policy: PolicyReport) -> str:
-    if policy.is_anchor:
-        return "0 (anchor)"
-    mark = "*" if policy.penalised else ""
-    if policy.bound is not None:
-        return f"{signed(policy.delta.value)}{mark} {policy.bound.side} {signed(policy.bound.value)}"
-    return f"{signed(policy.delta.value)}{mark} {interval(policy.delta.interval)}".strip()
-
-
-def _ratio(policy: PolicyReport) -> str:
-    return signed(policy.elo_per_1k.value, 2)
-
-
-def _marginal(step: Step | None) -> str:
-    if step is None:
-        return ""
-    return signed(step.marginal.value, 2) if step.marginal.value is not None else "unresolved"
+def task_table(rating: RatingReport, names: Mapping[str, str]) -> str:
+    return _tabulate(*task_columns(rating, names))
 
 
 def _footnotes(rating: RatingReport) -> Iterator[str]:

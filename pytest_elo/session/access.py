@@ -19,6 +19,7 @@ from pytest_elo.gateway.recordings import Manifest, Recordings, merge
 from pytest_elo.gateway.retry import RetryPolicy
 from pytest_elo.records import Sink
 from pytest_elo.session.plan import Mode, Plan, choose_mode
+from pytest_elo.strategies.registry import models_named
 
 if TYPE_CHECKING:
     from pytest_elo.gateway.embedded import EmbeddedModel
@@ -141,9 +142,10 @@ def live_preflight(settings: Settings, endpoint: Endpoint, models: Sequence[str]
 
 
 def models_used(settings: Settings, model: str) -> list[str]:
-    """Every model that this run will ask: the general one, and those of single strategies."""
-    named = [str(spec.parameters["model"]) for spec in settings.strategies if spec.parameters.get("model")]
-    return list(dict.fromkeys([model, *named]))
+    """Every model that this run will ask: the general one, those that strategies name, and tasks' judges."""
+    named = [name for spec in settings.strategies for name in models_named(spec.parameters)]
+    judges = [judge for options in settings.tasks.values() if isinstance(judge := options.get("judge"), str)]
+    return list(dict.fromkeys([model, *named, *judges]))
 
 
 def _require_prices(settings: Settings, models: Sequence[str]) -> None:

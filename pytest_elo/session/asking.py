@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from pytest_elo.gateway.client import BoundAsk, seed_for
@@ -10,6 +11,7 @@ from pytest_elo.records import Message, Reply, Role, Tag
 
 if TYPE_CHECKING:
     from pytest_elo.engine import Engine
+    from pytest_elo.session.budget import Budget
 
 __all__ = ["JudgeAsk", "TurnAsk"]
 
@@ -20,10 +22,13 @@ _RERUN_STRIDE = 1_000_003
 class TurnAsk:
     """An ``Ask`` whose every call waits for its turn in flight, and is not made once the run stops."""
 
-    def __init__(self, ask: BoundAsk, engine: Engine[Any, Any], tag: Tag, seed: int, rerun: int) -> None:
+    def __init__(
+        self, ask: BoundAsk, engine: Engine[Any, Any], tag: Tag, seed: int, rerun: int, budget: Budget | None
+    ) -> None:
         self._ask = ask
         self._engine = engine
         self._tag = tag
+        self._budget = budget
         self._seed = seed + _RERUN_STRIDE * rerun
         self._is_rerun = rerun > 0
 
@@ -34,7 +39,9 @@ class TurnAsk:
             tag = self._tag
             parameters["seed"] = seed_for(self._seed, tag.task_id, tag.item_id, tag.repeat, sample)
         async with self._engine.turn():
-            return await self._ask(messages, role=role, sample=sample, **parameters)
+            # admission and place follow each other without a pause: no other call comes between
+            with self._budget.place() if self._budget is not None else nullcontext():
+                return await self._ask(messages, role=role, sample=sample, **parameters)
 
 
 class JudgeAsk:

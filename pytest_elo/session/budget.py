@@ -12,7 +12,9 @@ import mmap
 import os
 import struct
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,6 +68,18 @@ class _Sums:
         return self.tokens - self.ended_tokens > 0.5
 
 
+@dataclass(slots=True)
+class _Place:
+    """Room that a call holds while it has no row yet."""
+
+    tokens: float
+    usd: float
+    is_held: bool = True
+
+
+_PLACE: ContextVar[_Place | None] = ContextVar("budget_place", default=None)
+
+
 class Budget:
     """A ``Sink`` before the journal's that knows whether the next call may still be bought.
 
@@ -85,11 +99,35 @@ class Budget:
         self._most_tokens, self._most_usd = tokens, usd
         self._prices = prices
         self._lock = threading.Lock()
+        self._places = 0
         self._reserved: dict[tuple[str, int], tuple[float, float]] = {}
         self._memory, self._line = _mapped(path)
 
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold room for a call from its admission until its request is on the wire and has a row of its own."""
+        with self._lock:
+            tokens, usd = self._sums().average
+            place = _Place(1.0 if tokens is None else tokens, usd)
+            self._add(place.tokens, place.usd, 0.0, 0.0, 0)
+            self._places += 1
+        token = _PLACE.set(place)
+        try:
+            yield
+        finally:
+            _PLACE.reset(token)
+            with self._lock:
+                self._give_up(place)
+
+    def _give_up(self, place: _Place | None) -> None:
+        if place is not None and place.is_held:
+            place.is_held = False
+            self._places -= 1
+            self._add(-place.tokens, -place.usd, 0.0, 0.0, 0)
+
     def open(self, attempt: Attempt) -> None:
         with self._lock:
+            self._give_up(_PLACE.get())
             tokens, usd = self._sums().average
             if tokens is None:
                 tokens, usd = float(attempt.total_tokens_high), usd_of(attempt, self._prices) or 0.0
@@ -127,6 +165,8 @@ class Budget:
         if not sums.in_flight:
             return True
         tokens, usd = sums.average
+        if tokens is None and self._places:
+            return False  # nobody knows yet what a call costs: the one before must show at least its dearest
         if tokens is None:
             tokens, usd = sums.tokens - sums.ended_tokens, sums.usd - sums.ended_usd
         fits_tokens = self._most_tokens is None or sums.tokens + tokens <= self._most_tokens

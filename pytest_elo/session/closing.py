@@ -26,6 +26,10 @@ def lines(run: Controller) -> Iterator[str]:
         from pytest_elo.report.table import lines as table
 
         yield from table(run.report)
+        if run.top_failures:
+            from pytest_elo.report.failures import failure_lines
+
+            yield from failure_lines(run.report, run.top_failures)
     if run.problem is not None:
         yield f"ERROR: {run.problem}"
     yield from _unfinished(run)

@@ -12,7 +12,7 @@ from pytest_elo.config import Settings, StrategySpec
 from pytest_elo.errors import ConfigError
 from pytest_elo.records import Task
 from pytest_elo.session.trial import TrialKey
-from pytest_elo.strategies.registry import check
+from pytest_elo.strategies.registry import check, check_problem
 from pytest_elo.tasks.loading import load_task
 
 __all__ = ["Collector"]
@@ -43,6 +43,7 @@ class Collector:
                 f"{first} and {test} both hold task {task.task_id!r}, so each of its outcomes would be there twice; "
                 "give one of them another task name in its elo mark"
             )
+        self._check_problems(task, task.item_ids[: self._settings.limit])
         keys = list(self._keys(task, task.item_ids[: self._settings.limit]))
         return keys, [self._id(key) for key in keys]
 
@@ -86,6 +87,13 @@ class Collector:
             self._tasks[named, str(path)] = cached
             self.warnings.extend(f"{named}: {warning}" for warning in cached.warnings)
         return cached
+
+    def _check_problems(self, task: Task, item_ids: Sequence[str]) -> None:
+        # Items of one task may differ in what they offer (an own task's checks do), so all are looked at.
+        for item_id in item_ids:
+            problem = task.pose(item_id, 0)
+            for spec in self._settings.strategies:
+                check_problem(spec.name, spec.kind, spec.parameters, problem)
 
     def _check_strategies(self) -> None:
         if not self._checked:

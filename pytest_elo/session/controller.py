@@ -15,6 +15,7 @@ from pytest_elo.errors import EloError
 from pytest_elo.ledger.fold import Ledger
 from pytest_elo.ledger.partial import partial_tiers
 from pytest_elo.ledger.rundir import RunDir, new_run_id, recover
+from pytest_elo.session.gating import Gatekeeper
 from pytest_elo.session.plan import Plan, run_header
 
 if TYPE_CHECKING:
@@ -47,8 +48,11 @@ class Controller:
         self.lost_workers = 0
         self.stop_reason: str | None = None
         """Why the run ended before its last item; ``None`` when it did not."""
+        self.top_failures: int = config.getoption("--elo-top-failures")
+        """Cases that the terminal shows with their raw output."""
         self._config = config
         self._access: Access | None = None
+        self._gates = Gatekeeper(config, settings)
         self._run_dir: RunDir | None = None
         self._reported: set[str] = set()
         self._shards: dict[str, int] = {}
@@ -197,7 +201,7 @@ class Controller:
         if self.stop_reason is None and exit_status not in (OK, TESTS_FAILED, NOTHING_COLLECTED):
             self.stop_reason = "the session ended early"
         self.run_dir.sweep(self.ledger, known=self._arrived())
-        if not self.ledger.attempts():
+        if not self.ledger.attempts() and not self.ledger.outcomes():
             self._close_access()
             self._abandon()
             return self._exit_status(exit_status)
@@ -238,25 +242,47 @@ class Controller:
 
     def _rate(self) -> None:
         from pytest_elo.report.build import build
-        from pytest_elo.report.files import write_files
 
         try:
             self.report = build(self.run_dir.path)
-            write_files(self.report, self.run_dir.path)
+            if self.stop_reason is None:
+                self.report = self._gates.judge(self.report)
         except EloError as error:
             self.problem = error
+        if self.report is None:
             return
+        self._write(self.report)
         if self.settings.output_elo is not None:
             self.settings.output_elo.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(self.run_dir.path / "elo.json", self.settings.output_elo)
 
+    def _write(self, report: Report) -> None:
+        from pytest_elo.report.ci import write_step_summary
+        from pytest_elo.report.files import write_files
+
+        write_files(report, self.run_dir.path, with_page=self._config.getini("elo_html"))
+        write_step_summary(report)
+        png = self._config.getoption("--elo-png")
+        if png:
+            from pytest_elo.report.plots.draw import write_png
+
+            try:
+                write_png(report, self._invoked_in / png)
+            except EloError as error:
+                self.notices.append(str(error))
+
     def _exit_status(self, status: int) -> int:
+        from pytest_elo.gates.results import exit_code
+
         if self._usage_error and status in (OK, TESTS_FAILED, INTERRUPTED):
             return USAGE_ERROR
         if status == NOTHING_COLLECTED and self.plan is not None and self.plan.done:
             status = OK  # a resumed run of which nothing was missing
         if self.problem is not None and status in (OK, TESTS_FAILED):
             return self.problem.exit_code
+        gates = exit_code(self.report.gates) if self.report is not None else OK
+        if gates != OK and status in (OK, TESTS_FAILED):
+            return gates
         if status == OK and self.missing():
             return TESTS_FAILED
         return status

@@ -44,10 +44,15 @@ def add_options(parser: pytest.Parser) -> None:
     option("--elo-limit", metavar="N", type=int, help="take only the first N items of each task")
     option("--elo-concurrency", metavar="N", type=int, help="items in flight over all workers (default 64)")
     option("--elo-missing-anchor", choices=("error", "drop"), help="what to do with a task that lacks the anchor")
+    option("--elo-gate", metavar="EXPR", action="append", default=[], help="a gate besides elo.yaml's; may be repeated")
+    option("--elo-top-failures", metavar="N", type=int, default=0, help="print the N worst cases with their raw output")
+    option("--elo-png", metavar="FILE", help="write the plot of Elo against tokens")
     option("--elo-strict", action="store_true", help="a wrong answer fails its test")
     option("--elo-debug", action="store_true", help="show tracebacks of errors that are normally one line")
     option("--elo-doctor", action="store_true", help="check the settings, the key and the gateway, and run nothing")
     parser.addini("elo_config", "settings to use, relative to the root directory, one file a line", type="linelist")
+    parser.addini("elo_gates", "gates besides elo.yaml's, one a line", type="linelist")
+    parser.addini("elo_html", "write report.html (default: true)", type="bool", default=True)
     for name, text in INI.items():
         parser.addini(name, text)
 
@@ -106,7 +111,9 @@ def read_settings(config: pytest.Config, paths: Sequence[Path]) -> Settings:
             values[name] = value
             origins[key] = origin
     strategies = _names(values.pop("strategies", None))
-    settings = load(paths, Overrides(values=values, strategies=strategies, origins=origins))
+    settings = load(
+        paths, Overrides(values=values, strategies=strategies, origins=origins, gates=tuple(_gates(config)))
+    )
     missing_anchor = config.getoption("--elo-missing-anchor")
     if missing_anchor is None:
         return settings
@@ -115,6 +122,11 @@ def read_settings(config: pytest.Config, paths: Sequence[Path]) -> Settings:
         rating=replace(settings.rating, missing_anchor=missing_anchor),
         origins={**settings.origins, "rating.missing_anchor": "--elo-missing-anchor"},
     )
+
+
+def _gates(config: pytest.Config) -> Iterator[tuple[str, str]]:
+    yield from ((text, "elo_gates") for text in config.getini("elo_gates"))
+    yield from ((text, "--elo-gate") for text in config.getoption("--elo-gate"))
 
 
 Layer = Iterator[tuple[str, str, str, Any]]

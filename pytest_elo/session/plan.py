@@ -109,6 +109,7 @@ def run_header(settings: Settings, plan: Plan, started: str) -> dict[str, Any]:
         "mode": plan.mode,
         "answers": plan.answers,
         "identity": plan.identity,
+        "config": os.path.relpath(plan.config_paths[0]) if plan.config_paths else "",
         "model": plan.model,
         "models": dict(settings.models),
         "host": plan.host,

@@ -8,6 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from pytest_elo.session.collect import Collector
 from pytest_elo.session.plan import Plan, condition_of
 from pytest_elo.session.trial import Posed, Recorder, Trial, TrialKey, TrialResult
 from pytest_elo.session.upcoming import Upcoming
-from pytest_elo.strategies.registry import find
+from pytest_elo.strategies.run import run
 
 if TYPE_CHECKING:
     from pytest_elo.engine import Engine
@@ -303,29 +304,50 @@ class Runner:
         from pytest_elo.session.asking import TurnAsk
 
         problem = key.task.pose(key.item_id, key.repeat)
+        unfit = await _preflight(problem)
+        if unfit is not None:
+            return TrialResult(problem=problem, call_ids=(), status=unfit.status, reason=unfit.detail)
         tag = self._tag(key)
         bound = self.gateway.ask_as(tag, model=self.plan.model)
         rerun = 0 if self.plan.mode == "replay" else self._reruns.get(key, 0)
-        ask = TurnAsk(bound, self.engine, tag, self.settings.seed, rerun)
+        ask = TurnAsk(bound, self.engine, tag, self.settings.seed, rerun, self._budget)
         try:
-            answer = await find(key.spec.kind)(problem, ask, **key.spec.parameters)
-            answer = answer if isinstance(answer, Answer) else Answer(reply=answer, kept=[answer.call_id])
-            grade = await _graded(problem, ask, answer)
+            answer = await run(key.spec.kind, problem, ask, key.spec.parameters)
         except (Exception, asyncio.CancelledError) as error:
-            if self._is_stopping():
-                raise asyncio.CancelledError from None  # not the model's doing: the item is simply not done
+            self._refuse_if_stopping()
             status, reason = _blame(error)
             calls = self._settle(bound, kept=())
             return TrialResult(
                 problem=problem, call_ids=calls, tokens=_tokens(bound), status=status, reason=reason, error=error
             )
         calls = self._settle(bound, answer.kept)
-        return TrialResult(problem=problem, call_ids=calls, tokens=_tokens(bound), answer=answer, grade=grade)
+        result = TrialResult(problem=problem, call_ids=calls, tokens=_tokens(bound), answer=answer)
+        try:
+            return replace(result, grade=await _graded(problem, ask, answer))
+        except (Exception, asyncio.CancelledError) as error:
+            self._refuse_if_stopping()
+            # Whatever became of the judge's call, it is not the doing of the policy that is judged.
+            status = "config_error" if _blame(error)[0] == "config_error" else "infra_error"
+            return replace(result, status=status, reason=f"the answer could not be judged: {error}", error=error)
+
+    def _refuse_if_stopping(self) -> None:
+        """What fails while the run stops is not the model's doing: the item is simply not done."""
+        if self._is_stopping():
+            raise asyncio.CancelledError from None
 
     def _settle(self, ask: BoundAsk, kept: Sequence[str]) -> list[str]:
         calls = [call.call_id for call in ask.calls if call.tag.role != "judge"]
         self.journal.settle({call_id: call_id in kept for call_id in calls})
         return calls
+
+
+async def _preflight(problem: Problem) -> Grade | None:
+    """Why the item's environment cannot grade any answer, found out before the model is asked."""
+    preflight = getattr(problem, "preflight", None)
+    if preflight is None:
+        return None
+    unfit: Grade | None = await asyncio.to_thread(preflight)
+    return unfit
 
 
 async def _graded(problem: Problem, ask: object, answer: Answer) -> Grade | None:

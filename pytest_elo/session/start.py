@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_elo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pytest_elo.session.controller import Controller
 
 __all__ = ["register"]
 
@@ -64,3 +68,13 @@ def _register_controller(config: pytest.Config) -> None:
         config.pluginmanager.register(XdistPlugin(controller), "elo-xdist")
     config.pluginmanager.register(ControllerPlugin(controller, runner), "elo-controller")
     config.pluginmanager.register(ReportPlugin(controller), "elo-report")
+    _register_live_line(config, controller)
+
+
+def _register_live_line(config: pytest.Config, controller: Controller) -> None:
+    from pytest_elo.session.progress import LiveLine, Tally, open_terminal
+
+    terminal = None if config.option.collectonly else open_terminal(config)
+    if terminal is not None:
+        tally = Tally(controller.settings.prices)
+        config.pluginmanager.register(LiveLine(terminal, lambda: len(controller.expected), tally), "elo-live-line")

@@ -120,6 +120,10 @@ class Posed:
     def _output(self) -> str | None:
         return None
 
+    def _grading(self) -> str | None:
+        rules = getattr(self._problem, "grading_rules", None)  # a user's own task need not say
+        return None if rules is None else _sha256(json.dumps(rules, sort_keys=True, default=str))
+
     def _evidence(self) -> dict[str, Any]:
         """Fields of the outcome that come from what the model was asked and said."""
         return {}
@@ -140,6 +144,7 @@ class Posed:
             scores=dict(grade.scores),
             detail=grade.detail,
             prompt_sha256=_sha256(json.dumps(list(self.messages), sort_keys=True, default=str)),
+            grading_sha256=self._grading(),
             condition=self._recorder.condition,
             output=self._output() if grade.status != "correct" else None,
             **self._evidence(),
@@ -192,6 +197,9 @@ class Trial(Posed):
             self._unanswered()
             if self._result.error is not None:
                 raise self._result.error
+            if self._result.status == "unfaithful":
+                pytest.skip(f"unfaithful: {self._result.reason}")
+            pytest.fail(f"{self._result.status}: {self._result.reason}", pytrace=False)
 
     def _unanswered(self) -> Outcome:
         return self._record(Grade(status=self._result.status, score=0.0, detail=self._result.reason))

@@ -1,7 +1,10 @@
 """Strategies by kind: the built-in ones and a user's own.
 
 A strategy is an async function ``(problem, ask, **parameters) -> Answer | Reply``. Registering it under a
-kind makes it usable in ``elo.yaml``: ``mine: {kind: my_kind, rounds: 2}``.
+kind makes it usable in ``elo.yaml``: ``mine: {kind: my_kind, rounds: 2}``. ``limits`` is taken by every kind.
+
+A built-in strategy's module may define ``suits(problem, **parameters)``, which raises ``ConfigError`` for
+parameters out of range and for a problem that lacks what the strategy needs.
 """
 
 from __future__ import annotations
@@ -9,16 +12,22 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 from pytest_elo._text import did_you_mean
 from pytest_elo.errors import ConfigError
+from pytest_elo.records import Problem
+from pytest_elo.strategies.asks import Limits
 
-__all__ = ["StrategyFunction", "check", "find", "strategy"]
+__all__ = ["StrategyFunction", "check", "check_problem", "find", "models_named", "split_limits", "strategy"]
 
 StrategyFunction = Callable[..., Awaitable[Any]]
 
-BUILT_IN: Mapping[str, str] = {"single": "pytest_elo.strategies.single", "vote": "pytest_elo.strategies.vote"}
+BUILT_IN: Mapping[str, str] = {
+    kind: f"pytest_elo.strategies.{kind}"
+    for kind in ("single", "vote", "reflect", "best_of", "tree", "escalate", "agent", "predictions")
+}
 
 _registered: dict[str, StrategyFunction] = {}
 
@@ -58,6 +67,10 @@ def find(kind: str) -> StrategyFunction:
 def check(name: str, kind: str, parameters: Mapping[str, Any]) -> None:
     """Refuse parameters that the strategy does not take, before anything is spent."""
     signature = inspect.signature(find(kind))
+    try:
+        _, parameters = split_limits(parameters)
+    except ConfigError as error:
+        raise ConfigError(f"strategies.{name}: {error}") from None
     takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     own = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
     for key in parameters:
@@ -67,3 +80,40 @@ def check(name: str, kind: str, parameters: Mapping[str, Any]) -> None:
         required = parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty
         if required and parameter.name not in parameters:
             raise ConfigError(f"strategies.{name}: {kind} needs {parameter.name!r}")
+
+
+def check_problem(name: str, kind: str, parameters: Mapping[str, Any], problem: Problem) -> None:
+    """Refuse a problem that lacks what the strategy needs, before anything is spent."""
+    if kind in _registered or kind not in BUILT_IN:
+        return
+    suits = getattr(importlib.import_module(BUILT_IN[kind]), "suits", None)
+    if suits is None:
+        return
+    try:
+        suits(problem, **split_limits(parameters)[1])
+    except ConfigError as error:
+        raise ConfigError(f"strategies.{name} on {problem.task_id}[{problem.item_id}]: {error}") from None
+
+
+MODEL_PARAMETERS = ("model", "to", "judge_model")
+"""Parameters that name a model, in built-in strategies and, by convention, in a user's own."""
+
+
+def models_named(parameters: Mapping[str, Any]) -> list[str]:
+    """Models that a strategy asks besides the run's own: preflight checks them before anything is spent."""
+    return [str(parameters[name]) for name in MODEL_PARAMETERS if parameters.get(name) is not None]
+
+
+def split_limits(parameters: Mapping[str, Any]) -> tuple[Limits, dict[str, Any]]:
+    """``limits: {calls: 20, tokens: 8000, seconds: 600}`` and all other parameters."""
+    own = dict(parameters)
+    given = own.pop("limits", None) or {}
+    names = [field.name for field in fields(Limits)]
+    if not isinstance(given, Mapping):
+        raise ConfigError(f"limits is {given!r}; write limits: {{calls: 20, tokens: 8000, seconds: 600}}")
+    for name, value in given.items():
+        if name not in names:
+            raise ConfigError(f"limits takes no {str(name)!r}{did_you_mean(str(name), names)}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+            raise ConfigError(f"limits.{name} is {value!r}; give a number above 0")
+    return Limits(**given), own

@@ -66,11 +66,11 @@ _GROUPING_SPACE = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3})")
 _SUPERSCRIPT_POWER = re.compile("10([\u207b\u207a]?[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]{1,3})")
 _EQUALS = re.compile(r"[=\u2248]")
 _NUMBER = re.compile(
-    r"(?<![\w.,])(?<!\d:)(?<!\d/)(?P<sign>(?<![\w)])[-+])?[$\u20ac\u00a3]?"
+    r"(?<![\w.,\u221a])(?<!\d:)(?<!\d/)(?P<sign>(?<![\w)])[-+])?[$\u20ac\u00a3]?"
     r"(?P<body>\d{1,3}(?:,\d{3}){1,20}(?:\.\d{1,60})?|\d{1,60}(?:\.\d{1,60})?|\.\d{1,60})"
     r"(?:[eE](?P<e>[-+]?\d{1,3})|\s?[x\u00d7*\u00b7]\s?10(?:\^|\*\*)\{?(?P<power>[-+]?\d{1,3})\}?"
     r"|\s?/\s?(?P<denominator>\d{1,60})(?!/))?"
-    r"(?![\d]|[.,:/]\d|x[0-9a-fA-F])"
+    r"(?![\d]|[.,:/]\d|x[0-9a-fA-F]|\s?[\u03c0\u221a])"
 )
 
 
@@ -79,7 +79,8 @@ def read_number(found: Found) -> Fraction | None:
 
     Read are signs, decimals with a point, thousands as ``1,234``, ``1.5e3``, ``1.5 x 10^3``, ``3/4`` and
     currency signs; units and ``%`` are ignored (``50%`` is 50). Digits inside a word, a time, a date, a
-    version or a decimal comma (``H2O``, ``7:25``, ``1/2/2024``, ``1.2.3``, ``3,5``) are no number.
+    version, a decimal comma or a product with a symbol (``H2O``, ``7:25``, ``1/2/2024``, ``1.2.3``, ``3,5``,
+    ``14\u03c0``) are no number.
 
     Of several numbers the first after the last ``=`` counts; without ``=`` a stated answer's first,
     otherwise the last.

@@ -14,9 +14,11 @@ from typing import Any, Final, Protocol
 
 from pytest_elo.tasks.answers import Found, canonical_number, normalised, read_number
 from pytest_elo.tasks.function_check import Function
+from pytest_elo.tasks.rubric import Rubric
+from pytest_elo.tasks.schema_check import Schema
 from pytest_elo.tasks.yaml_file import Entry
 
-__all__ = ["CHECKS", "Check", "Contains", "Exact", "Function", "Numeric", "Regex"]
+__all__ = ["CHECKS", "Check", "Contains", "Exact", "Function", "Numeric", "Regex", "Rubric", "Schema"]
 
 
 class Check(Protocol):
@@ -78,9 +80,10 @@ class Exact(_TextKey):
 
 @dataclass(frozen=True, slots=True)
 class Contains(_TextKey):
-    """The answer contains every given text after normalisation."""
+    """The answer contains every given text after normalisation; with ``partial`` the share found counts."""
 
     needles: tuple[str, ...]
+    partial: bool = False
     whole = True
 
     @property
@@ -89,15 +92,22 @@ class Contains(_TextKey):
 
     @property
     def rule(self) -> Any:
-        return self.needles
+        return [self.needles, "share"] if self.partial else self.needles
 
     def score(self, answer: Found) -> float:
         text = normalised(answer.text)
-        return float(all(normalised(needle) in text for needle in self.needles))
+        found = sum(normalised(needle) in text for needle in self.needles)
+        return found / len(self.needles) if self.partial else float(found == len(self.needles))
 
     @classmethod
     def build(cls, entry: Entry) -> Contains:
-        return cls(entry.texts())
+        """``contains: text``, ``contains: [text, ...]``, or ``contains: {share: [text, ...]}`` for a partial score."""
+        if not entry.is_mapping:
+            return cls(entry.texts())
+        fields = entry.known_fields(("share",))
+        if "share" not in fields:
+            raise entry.error("has no 'share'; write contains: {share: [text, ...]}")
+        return cls(fields["share"].texts(), partial=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,5 +201,7 @@ CHECKS: Final[Mapping[str, Callable[[Entry], Check]]] = {
     "regex": Regex.build,
     "numeric": Numeric.build,
     "function": Function.build,
+    "schema": Schema.build,
+    "rubric": Rubric.build,
 }
 """Builders by the key a user writes. Each raises ``DataError`` for a value it cannot use."""

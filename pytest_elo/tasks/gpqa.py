@@ -101,6 +101,11 @@ class Question:
         correct = self.options[self.order.index(0)]
         return "".join(letter for letter, option in zip(LETTERS, self.options, strict=True) if option == correct)
 
+    @property
+    def grading_rules(self) -> list[str | int]:
+        """What decides the score besides the reply, as JSON."""
+        return [self.keys, self.parser, PARSING_VERSION]
+
     def answer_key(self, reply: Reply) -> Hashable | None:
         """The letter chosen; letters of options with the same text are one answer."""
         letter = PARSERS[self.parser](reply.text)

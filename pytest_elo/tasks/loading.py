@@ -14,7 +14,11 @@ from pytest_elo.records import Task
 
 __all__ = ["KINDS", "load_task"]
 
-KINDS: Mapping[str, str] = {"gpqa": "pytest_elo.tasks.gpqa", "own": "pytest_elo.tasks.own"}
+KINDS: Mapping[str, str] = {
+    "gpqa": "pytest_elo.tasks.gpqa",
+    "own": "pytest_elo.tasks.own",
+    "swebench": "pytest_elo.tasks.swebench",
+}
 
 
 def load_task(

@@ -25,24 +25,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pytest_elo._text import did_you_mean, safe_id, shorten
 from pytest_elo.errors import ConfigError, DataError
-from pytest_elo.records import Grade, Message, Reply
+from pytest_elo.records import Ask, CheckResult, Grade, Message, Reply
 from pytest_elo.tasks.answers import ANSWERS_VERSION, Found, find_answer
 from pytest_elo.tasks.checks import CHECKS, Check
-from pytest_elo.tasks.function_check import CheckError
+from pytest_elo.tasks.function_check import CheckError, Function
 from pytest_elo.tasks.parsing import PARSING_VERSION, unanswered
-from pytest_elo.tasks.yaml_file import Entry, read
+from pytest_elo.tasks.rubric import Rubric
+from pytest_elo.tasks.schema_check import Schema
+from pytest_elo.tasks.yaml_file import Entry, compose, read
 
-__all__ = ["OwnProblem", "OwnTask", "load"]
+__all__ = ["OwnProblem", "OwnTask", "from_items", "load"]
 
 FILE_KEYS: Final = ("system", "max_tokens", "examples", "items")
-ITEM_KEYS: Final = ("id", "prompt", "system", "max_tokens")
+ITEM_KEYS: Final = ("id", "prompt", "system", "max_tokens", "verify")
 EXAMPLE_KEYS: Final = ("prompt", "reply")
 
 
@@ -55,30 +57,82 @@ class OwnProblem:
     repeat: int
     messages: tuple[Message, ...]
     max_tokens: int
-    check: Check
+    grading: Check
+    verify: Function | None = None
+    judge: str | None = None
+    """The model that judges rubrics; ``None``: the run's own."""
+
+    @property
+    def free_text(self) -> bool:
+        return isinstance(self.grading, Rubric)
+
+    @property
+    def check(self) -> Callable[[Reply], CheckResult] | None:
+        """The item's public check, where it has one (``verify``)."""
+        return None if self.verify is None else self._verified
+
+    @property
+    def grade_with(self) -> Callable[[Ask, Reply], Awaitable[Grade]] | None:
+        return self._judged if isinstance(self.grading, Rubric) else None
+
+    @property
+    def grading_rules(self) -> list[Any]:
+        """What decides the score besides the reply, as JSON."""
+        return _rules(self, self.judge)
 
     def answer_key(self, reply: Reply) -> Hashable | None:
-        """A number for ``numeric`` checks, else the normalised text; ``None`` without an answer."""
+        """A number for ``numeric`` checks, JSON for ``schema``, else the normalised text."""
         found = self._found(reply)
-        return None if found is None else self.check.key(found)
+        return None if found is None else self.grading.key(found)
 
     def grade(self, reply: Reply) -> Grade:
         """The check's verdict. A check that fails by itself gives ``infra_error``, never an exception."""
         found = self._found(reply)
-        key = None if found is None else self.check.key(found)
+        key = None if found is None else self.grading.key(found)
         if found is None or key is None:
-            return Grade(status=unanswered(reply), score=0.0, expected=self.check.expected)
+            return Grade(status=unanswered(reply), score=0.0, expected=self.grading.expected)
         answer = shorten(found.text)
         try:
-            score = self.check.score(found)
+            score = self.grading.score(found)
         except CheckError as error:
-            return Grade(status="infra_error", score=0.0, answer=answer, detail=shorten(str(error), 300))
-        return Grade(status=_status(score, found, reply), score=score, answer=answer, expected=self.check.expected)
+            return _not_graded(answer, error)
+        detail = self.grading.complaint(found) if isinstance(self.grading, Schema) and score < 1 else None
+        return Grade(
+            status=_status(score, found, reply),
+            score=score,
+            answer=answer,
+            expected=self.grading.expected,
+            detail=detail,
+        )
+
+    async def _judged(self, ask: Ask, reply: Reply) -> Grade:
+        assert isinstance(self.grading, Rubric)
+        found = self._found(reply)
+        if found is None:
+            return Grade(status=unanswered(reply), score=0.0)
+        answer = shorten(found.text)
+        question = str(self.messages[-1]["content"])
+        try:
+            verdict = await self.grading.judged(ask, question, found, self.judge)
+        except CheckError as error:
+            return _not_graded(answer, error)
+        status = _status(verdict.score, found, reply)
+        return Grade(status=status, score=verdict.score, answer=answer, detail=verdict.detail)
+
+    def _verified(self, reply: Reply) -> CheckResult:
+        assert self.verify is not None
+        found = find_answer(reply.text, whole=True)
+        score = 0.0 if found is None else self.verify.score(found)
+        return CheckResult(score >= 1, "" if score >= 1 else f"The check {self.verify.name} does not pass.", score)
 
     def _found(self, reply: Reply) -> Found | None:
-        found = find_answer(reply.text, whole=self.check.whole)
-        cut_short = reply.finish_reason == "length" and not self.check.whole
+        found = find_answer(reply.text, whole=self.grading.whole)
+        cut_short = reply.finish_reason == "length" and not self.grading.whole
         return None if found is not None and not found.stated and cut_short else found
+
+
+def _not_graded(answer: str, error: CheckError) -> Grade:
+    return Grade(status="infra_error", score=0.0, answer=answer, detail=shorten(str(error), 300))
 
 
 def _status(score: float, found: Found, reply: Reply) -> str:
@@ -96,7 +150,8 @@ class _Item:
     item_id: str
     messages: tuple[Message, ...]
     max_tokens: int
-    check: Check
+    grading: Check
+    verify: Function | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +162,7 @@ class OwnTask:
     fingerprint: str
     item_ids: Sequence[str] = field(repr=False)
     warnings: Sequence[str] = ()
+    judge: str | None = None
     _path: Path = field(repr=False)
     _items: Mapping[str, _Item] = field(repr=False)
 
@@ -121,14 +177,17 @@ class OwnTask:
             repeat=repeat,
             messages=item.messages,
             max_tokens=item.max_tokens,
-            check=item.check,
+            grading=item.grading,
+            verify=item.verify,
+            judge=self.judge,
         )
 
 
-def load(path: str | Path, *, task_id: str = "own", max_tokens: int = 1024) -> OwnTask:
+def load(path: str | Path, *, task_id: str = "own", max_tokens: int = 1024, judge: str | None = None) -> OwnTask:
     """The own tasks of a YAML file.
 
-    ``max_tokens`` caps one completion where neither the file nor the item says it.
+    ``max_tokens`` caps one completion where neither the file nor the item says it; ``judge`` names the model
+    that grades rubrics, by default the run's own.
 
     Raises ``ConfigError`` for a cap below 1 and ``DataError`` (one line with file, line, item and key) for
     a file that is missing, empty or not YAML, an item without id, prompt or exactly one check, an unknown
@@ -136,7 +195,32 @@ def load(path: str | Path, *, task_id: str = "own", max_tokens: int = 1024) -> O
     """
     if max_tokens < 1:
         raise ConfigError(f"task {task_id!r}: max_tokens is {max_tokens}; use at least 1")
-    root = read(Path(path))
+    return _task(read(Path(path)), task_id, max_tokens, judge)
+
+
+def from_items(
+    items: Sequence[Mapping[str, Any]],
+    *,
+    task_id: str = "own",
+    system: str = "",
+    max_tokens: int = 1024,
+    judge: str | None = None,
+) -> OwnTask:
+    """The same from Python: ``items`` are mappings as in the YAML file; ``function`` may be the function itself.
+
+    The task goes into the mark: ``@pytest.mark.elo(from_items([...], task_id="emails"))``. Raises as ``load``.
+    """
+    document: dict[str, Any] = {"items": [_written(item) for item in items]}
+    if system:
+        document["system"] = system
+    return _task(compose(document, Path(f"items of task {task_id!r}")), task_id, max_tokens, judge)
+
+
+def _written(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: f"{value.__module__}:{value.__name__}" if callable(value) else value for key, value in item.items()}
+
+
+def _task(root: Entry, task_id: str, max_tokens: int, judge: str | None) -> OwnTask:
     fields = root.known_fields(FILE_KEYS) if root.is_mapping else {}
     listed = fields.get("items", root)
     if not listed.is_list or not listed.entries():
@@ -146,8 +230,10 @@ def load(path: str | Path, *, task_id: str = "own", max_tokens: int = 1024) -> O
     items = _items(listed.entries(), shared)
     return OwnTask(
         task_id=task_id,
-        fingerprint=_fingerprint(items),
+        fingerprint=_fingerprint(items, judge),
         item_ids=tuple(items),
+        warnings=tuple(_warnings(items, task_id, judge)),
+        judge=judge,
         _path=root.path,
         _items=items,
     )
@@ -219,13 +305,32 @@ def _item(entry: Entry, number: int, shared: _Shared) -> _Item:
         item_id=safe_id(fields["id"].text()),
         messages=shared.messages(fields["prompt"].text()),
         max_tokens=shared.max_tokens,
-        check=CHECKS[kinds[0]](fields[kinds[0]]),
+        grading=CHECKS[kinds[0]](fields[kinds[0]]),
+        verify=Function.build(fields["verify"]) if "verify" in fields else None,
     )
 
 
-def _fingerprint(items: Mapping[str, _Item]) -> str:
+def _warnings(items: Mapping[str, _Item], task_id: str, judge: str | None) -> Iterator[str]:
+    alone = [item for item in items.values() if isinstance(item.grading, Rubric) and not (item.grading.judge or judge)]
+    if alone:
+        yield (
+            f"{len(alone)} items have a rubric and no judge of their own, so the model that is rated judges itself; "
+            f"name another with tasks: {{{task_id}: {{judge: <model>}}}}"
+        )
+
+
+def _fingerprint(items: Mapping[str, _Item], judge: str | None) -> str:
     rules = [
-        [item.item_id, item.messages, item.max_tokens, type(item.check).__name__, item.check.rule]
-        for item in items.values()
+        [item.item_id, item.messages, item.max_tokens, *_rules(item, judge), *_extra(item)] for item in items.values()
     ]
-    return hashlib.sha256(json.dumps([ANSWERS_VERSION, PARSING_VERSION, rules]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(rules).encode()).hexdigest()
+
+
+def _extra(item: _Item) -> list[Any]:
+    return [] if item.verify is None else [item.verify.rule]
+
+
+def _rules(item: _Item | OwnProblem, judge: str | None) -> list[Any]:
+    """What decides an item's score besides the reply, as JSON."""
+    judged = [judge] if isinstance(item.grading, Rubric) else []
+    return [ANSWERS_VERSION, PARSING_VERSION, type(item.grading).__name__, item.grading.rule, *judged]

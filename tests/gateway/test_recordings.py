@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import asyncio
 import json
-import time
 from pathlib import Path
 from typing import Any
 
@@ -230,20 +228,6 @@ def test_the_key_is_the_request_and_not_how_it_is_carried() -> None:
     assert len(keys) == 5
     # the published keys of shipped recordings depend on this value
     assert request_key("chat", body) == "b86141d4ddde2205d6c06fbcf3cba3a4b8b68ece1a8a7448bbd0225f53c84545"
-
-
-def test_replay_takes_under_a_millisecond_of_processor_time(connect: Connect, tmp_path: Path) -> None:
-    live = record(connect, tmp_path)
-    live.ask()
-    again = replay(fold(tmp_path))
-
-    async def run(n: int) -> float:
-        started = time.process_time()
-        for number in range(n):
-            await again.gateway.ask_as(Tag("gpqa", "rec01", f"s{number}"))(QUESTION)
-        return (time.process_time() - started) / n
-
-    assert asyncio.run(run(300)) < 0.001
 
 
 def test_other_apis_and_mean_logprobs_replay(connect: Connect, tmp_path: Path) -> None:

@@ -33,8 +33,9 @@ def test_items_without_a_report(suite, answer, accident, arguments):
         run = suite.live(gateway, "-n", "2", "--elo-concurrency", "4", *arguments)
     assert run.exit_code != 0, run.output
     assert "items came to no end" in run.output or "items did not run" in run.output
-    # whatever became of the items, the ledger is the gateway's bill
-    assert len(run.rows) == len(gateway.requests)
+    # whatever became of the items, every request has its row; a killed worker's last ones may never have been read
+    unanswered = [row for row in run.rows if row["status"] == "open"]
+    assert len(run.rows) - len(unanswered) <= len(gateway.requests) <= len(run.rows)
 
 
 def test_a_module_that_cannot_be_imported_in_a_worker(suite, answer):

@@ -87,13 +87,13 @@ def test_a_worker_killed_in_mid_item_loses_no_row(suite):
         run = suite.live(gateway, "-n", "2")
     assert run.exit_code == 1, run.output
     assert "crashed" in run.output
-    assert len(run.rows) == len(gateway.requests)
-    # what was on the wire when the worker died is a stated interval, and nothing else is
-    low, high = (sum(row[name] for row in run.rows) for name in ("total_tokens", "total_tokens_high"))
+    # A request whose bytes the kernel had taken when the worker died may never have been read by the gateway:
+    # its row is open, and the bill lies inside the interval that the rows state.
+    unanswered = [row for row in run.rows if row["status"] == "open"]
+    assert len(run.rows) - len(unanswered) <= len(gateway.requests) <= len(run.rows)
+    low = sum(row["total_tokens"] for row in run.rows)
+    high = sum(max(row["total_tokens"], row["total_tokens_high"]) for row in run.rows)
     assert low <= gateway.bill.total_tokens <= high
-    assert sum(row["total_tokens"] for row in run.rows if row["status"] == "ok") == 15 * sum(
-        row["status"] == "ok" for row in run.rows
-    )
     assert ("sum003", "r3") not in {(outcome["item_id"], outcome["strategy"]) for outcome in run.outcomes}
     assert len(run.outcomes) == 15
 

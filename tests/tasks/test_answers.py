@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from fractions import Fraction
 
 import pytest
@@ -10,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_elo.tasks.answers import Found, canonical_number, find_answer, normalised, read_number
+from tests.hang import ends
 
 
 @pytest.mark.parametrize(
@@ -89,6 +89,8 @@ NUMBERS = [
     ("3,5", None),
     ("12/05/2024", None),
     ("0x1F", None),
+    ("14\u03c0", None),
+    ("2\u221a3", None),
     ("5/0", None),
     ("none", None),
 ]
@@ -120,14 +122,9 @@ def test_one_value_has_one_canonical_number(digits: int, places: int) -> None:
 
 @pytest.mark.parametrize("hostile", ["ANSWER: ", "1,234", "9" * 50 + " ", "- ", "= 1 ", "**the answer ", "1 x 10^"])
 def test_reading_is_linear(hostile: str) -> None:
-    def seconds(n_characters: int) -> float:
-        text = hostile * (n_characters // len(hostile))
-        start = time.process_time()
+    text = hostile * (400_000 // len(hostile))
+    with ends():
         found = find_answer(text, whole=True)
         if found:
             read_number(found)
             normalised(found.text)
-        return time.process_time() - start
-
-    seconds(1_000)
-    assert seconds(400_000) < 60 * max(seconds(20_000), 0.002)

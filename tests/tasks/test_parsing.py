@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from pytest_elo.records import Reply
 from pytest_elo.tasks.parsing import lenient_letter, strict_letter, unanswered, visible
+from tests.hang import ends
 
 REASONING = "Energy is conserved, so options B and D fail.\n"
 
@@ -122,13 +121,7 @@ def test_why_there_is_no_answer(reply: Reply, status: str) -> None:
     ["<think>", "answer " + "*" * 50, "answer is ", "ANSWER: A, ", "\\boxed{", "answer:" + " " * 30, "\n \n"],
 )
 def test_reading_is_linear(hostile: str) -> None:
-    def seconds(n_characters: int) -> float:
-        text = hostile * (n_characters // len(hostile))
-        start = time.process_time()
+    text = hostile * (400_000 // len(hostile))
+    with ends():
         strict_letter(text)
         lenient_letter(text)
-        return time.process_time() - start
-
-    seconds(1_000)
-    # A quadratic reader would need 400 times as long for 20 times the text.
-    assert seconds(400_000) < 60 * max(seconds(20_000), 0.002)

@@ -23,45 +23,33 @@ with PATH.open(encoding="utf-8", newline="") as file:
 NUMBERS: dict[str, float] = {
     "recHV4hKyzUxcLnQL": 5 * 3,
     "recnQzZSgiRqi021F": 4 * 3**2 / 2,
-    "recqCKZaRe2dsVkMf": 12 * 0.5,
     "recQo4ta4rgsyYteE": 1 / (1 / 10 + 1 / 10),
     "rec9NGM5EPF4cWDSY": 340 / 170,
     "recKefKQafRo0Jxwx": 800 * 0.5 ** (15 / 5),
     "rec0T8uhFzeZUGCln": 200 * 10 * 15 / 10,
-    "rec6YTe78v4IAf4NI": 1240 / 2.5,
     "reczMbPgr1x7ovuZd": 1 / (2 * math.pi * 2.0e-9) / 1e6,
     "reczRSX1sPrGQVd1E": 2 * (3**2 - 1**2),
-    "recC8rc5sJZhMd33N": 2 * 8.314 * math.log(2),
     "recVpkGnLUYMBmAcJ": 54 / 18,
     "recoVRoDoWuUT6JSl": 12 - 2,
-    "recp9iqgOWMqzL3BH": 2.0 * 100 / 500,
     "recsaKWZZoOeIcOFs": 2 * 7 + 2,
     "rec4iWOSwPm32A3um": 2 * 2.5,
-    "recEXW2DHjPzkmPQ8": 1.0 * 6.0 / 2.0,
     "recPvf0G3obb8ikRH": 25 * 0.20 / 0.10,
     "reciYLXZbDkZmwlxO": -math.log10(0.010),
     # The exact root of h^2 + Ka h - Ka c = 0, not the approximation of the explanation.
-    "recEauBogTntsupCe": -math.log10((-1.8e-5 + math.sqrt(1.8e-5**2 + 4 * 1.8e-5 * 0.10)) / 2),
     "recWbKcS3URQty2C0": (1.6e-5 / 4) ** (1 / 3),
-    "recb1VuGw8RbkeLJi": (436 + 242) / 2 - 431,
     "recKBB0vlSp7hHjxc": 0.5 * 0.5,
     "recw4tzV4Tl6HR0pz": 300 / 3,
-    "rec2TZtWkwVXQhkzZ": 50_000 * 0.10**2,
     "recmv2eKJVnMJq6CC": 70 * 80 / 1000,
     "recHOcP3li5jykDGj": 2**6,
     "recooICkwQFzfnFKG": 100 * 0.5 ** (12 / 4),
     "recOYPJFeB14TsNzO": 0.05 * 400,
-    "recAlE2BiNefy8mpW": 100 * 2 * math.sqrt(0.09) * (1 - math.sqrt(0.09)),
     "rechAZoT22QdZpY1v": (100 - 2 * 22) / 2,
     "recLIlBSRIFbbVS3M": 3 / (1 + 3),
-    "recPcL9mb473uvVZk": 2 * (1 + 3 / 1),
 }
 _ELEMENTS = {88: "radium", 90: "thorium", 91: "protactinium", 92: "uranium"}
 _MOLAR_MASSES = {"CO2": 12.011 + 2 * 15.999, "O2": 2 * 15.999, "N2": 2 * 14.007, "SO2": 32.06 + 2 * 15.999}
 TEXTS: dict[str, str] = {
-    "rec6p8KHFbAI9yOLU": f"{_ELEMENTS[92 - 2]}-{238 - 4} ({92 - 2} protons)",
     "recADn6iURthJgYsN": min(_MOLAR_MASSES, key=lambda gas: abs(_MOLAR_MASSES[gas] - 1.96 * 22.4)),
-    "recbO8dgFUD2QWKCJ": f"5'-{'UAC'.translate(str.maketrans('ACGU', 'UGCA'))}-3'",
 }
 
 
@@ -98,7 +86,7 @@ def test_text_keys_hold(record_id: str) -> None:
 def test_the_set_is_balanced_and_complete() -> None:
     assert not TASK.warnings
     assert all(re.fullmatch(r"rec[A-Za-z0-9]{14}", record_id) for record_id in TASK.item_ids)
-    assert min(Counter(row["High-level domain"] for row in ROWS.values()).values()) >= 10
+    assert min(Counter(row["High-level domain"] for row in ROWS.values()).values()) >= 8
     assert all(row["Explanation"] and row["Subdomain"] for row in ROWS.values())
     letters = gpqa.key_letters(TASK.item_ids)
     assert all(0.15 <= letters[letter] / len(ROWS) <= 0.35 for letter in "ABCD")

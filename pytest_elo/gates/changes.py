@@ -1,0 +1,125 @@
+"""What changed from one run to another: per task and strategy, paired on items."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import stdev
+from typing import Any
+
+from pytest_elo.gates.pairing import Pairing, pair
+from pytest_elo.gates.snapshot import Snapshot
+from pytest_elo.rating.paired import tango_interval
+from pytest_elo.rating.power import items_needed
+from pytest_elo.rating.quantiles import student_quantile
+
+__all__ = ["Change", "Difference", "changes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """After minus before, with a two-sided interval; ends are ``None`` where one item has no spread."""
+
+    before: float
+    after: float
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One strategy in one task (``None``: over all tasks, each item with the same weight)."""
+
+    task: str | None
+    strategy: str
+    n_items: int
+    score: Difference
+    """in points: 100 times the score"""
+    tokens: Difference
+    """tokens an item"""
+    worse: tuple[str, ...]
+    better: tuple[str, ...]
+    resolves: float | None
+    """points: half-width of the interval, the smallest difference that would exclude 0"""
+    needed: int | None
+    """items that would tell a difference of this size from 0 with 80 % power"""
+    remarks: tuple[str, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        def plain(difference: Difference) -> dict[str, float | None]:
+            return {name: getattr(difference, name) for name in ("before", "after", "value", "low", "high")}
+
+        return {
+            "task": self.task,
+            "strategy": self.strategy,
+            "items": self.n_items,
+            "score_points": plain(self.score),
+            "tokens_per_item": plain(self.tokens),
+            "worse": list(self.worse),
+            "better": list(self.better),
+            "resolves_points": self.resolves,
+            "items_needed": self.needed,
+            "remarks": list(self.remarks),
+        }
+
+
+def changes(before: Snapshot, after: Snapshot, level: float) -> list[Change]:
+    """All strategies that both runs hold, per task, and over all tasks where there are several."""
+    strategies = [name for name in after.strategies if name in before.strategies]
+    found = []
+    for strategy in strategies:
+        tasks = [task for task in after.tasks if task in before.tasks]
+        pairings = [(task, pair(after, before, (task, strategy))) for task in tasks]
+        filled = [(task, pairing) for task, pairing in pairings if pairing.items]
+        found += [_change(task, pairing, before.name, level) for task, pairing in filled]
+        if len(filled) > 1:
+            found.append(_change(None, pair(after, before, (None, strategy)), before.name, level))
+    return found
+
+
+def _change(task: str | None, pairing: Pairing, before: str, level: float) -> Change:
+    after_scores, before_scores = pairing.scores
+    score = _score(after_scores, before_scores, pairing, level)
+    se = _standard_error([100 * (b - a) for a, b in zip(before_scores, after_scores, strict=True)])
+    half = None if score.low is None or score.high is None else 0.5 * (score.high - score.low)
+    n = len(pairing.items)
+    return Change(
+        task=task,
+        strategy=pairing.strategy,
+        n_items=n,
+        score=score,
+        tokens=_paired([cell.tokens for cell in pairing.ours], [cell.tokens for cell in pairing.theirs], level),
+        worse=tuple(map(str, pairing.worse)),
+        better=tuple(map(str, pairing.better)),
+        resolves=half,
+        needed=items_needed(n, se, score.value, level=level) if se else None,
+        remarks=tuple(pairing.remarks(before)),
+    )
+
+
+def _score(after: Sequence[float], before: Sequence[float], pairing: Pairing, level: float) -> Difference:
+    """Tango's interval for right and wrong, Student's t on items otherwise."""
+    if any(value not in (0.0, 1.0) for value in (*after, *before)):
+        return _paired([100 * value for value in after], [100 * value for value in before], level)
+    n = len(after)
+    low, high = tango_interval(len(pairing.worse), len(pairing.better), n, level=level)
+    mean_before, mean_after = 100 * math.fsum(before) / n, 100 * math.fsum(after) / n
+    return Difference(mean_before, mean_after, mean_after - mean_before, 100 * low, 100 * high)
+
+
+def _paired(after: Sequence[float], before: Sequence[float], level: float) -> Difference:
+    n = len(after)
+    mean_before, mean_after = math.fsum(before) / n, math.fsum(after) / n
+    value = mean_after - mean_before
+    if n < 2:
+        return Difference(mean_before, mean_after, value, None, None)
+    half = student_quantile(0.5 * (1.0 + level), n - 1.0) * _standard_error(
+        [b - a for a, b in zip(before, after, strict=True)]
+    )
+    return Difference(mean_before, mean_after, value, value - half, value + half)
+
+
+def _standard_error(values: Sequence[float]) -> float:
+    return stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0

@@ -1,0 +1,148 @@
+"""The run that gates judge, and every number they may ask of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pytest_elo.gates.estimates import item_mean, task_mean
+from pytest_elo.gates.metrics import STATUS_SHARES, Metric
+from pytest_elo.gates.scope import Names, Scope
+from pytest_elo.gates.snapshot import Snapshot
+from pytest_elo.ledger.totals import Cell as Cost
+from pytest_elo.ledger.totals import Totals
+from pytest_elo.rating.results import Interval, Measure
+from pytest_elo.records import Outcome
+
+if TYPE_CHECKING:
+    from pytest_elo.rating.results import PolicyReport, PolicyTask, RatingReport
+
+__all__ = ["JudgedRun"]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRun:
+    """A finished run as gates see it."""
+
+    snapshot: Snapshot
+    outcomes: Sequence[Outcome] = field(repr=False)
+    totals: Totals = field(repr=False)
+    rate: Callable[[float | None], RatingReport | None] = field(repr=False)
+    """the rating at a level; ``None``: at the run's own, the one that is printed"""
+    unrated: str | None
+    """why there is no rating"""
+    declared: Collection[str]
+    """strategies of elo.yaml"""
+    judges: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """task -> models that judged it"""
+
+    @property
+    def names(self) -> Names:
+        return Names(
+            tasks=sorted({outcome.task_id for outcome in self.outcomes}),
+            strategies=sorted({outcome.strategy for outcome in self.outcomes}),
+            declared=self.declared,
+        )
+
+    def value(self, metric: Metric, scope: Scope, level: float | None) -> Measure:
+        """A metric of ``metrics.py`` in a scope; the interval stands at ``level`` (default: 95 %)."""
+        if metric.name in STATUS_SHARES:
+            return self._status_share(STATUS_SHARES[metric.name], scope, level or 0.95)
+        if metric.name in ("estimated_tokens", "discarded_tokens"):
+            return self._token_share(metric.name, scope)
+        if metric.name == "score":
+            cells = self._cells(scope)
+            return item_mean([score for scores in cells.values() for score, _ in scores], level or 0.95)
+        if metric.name == "tokens_per_item":
+            return self._tokens(scope, level or 0.95)
+        return self._rated(metric.name, scope, level)
+
+    def within(self, scope: Scope) -> Iterator[Outcome]:
+        for outcome in self.outcomes:
+            if scope.task in (None, outcome.task_id) and scope.strategy in (None, outcome.strategy):
+                yield outcome
+
+    def _cells(self, scope: Scope) -> Mapping[str, Sequence[tuple[float, float]]]:
+        """task -> (score, tokens) of each scored cell."""
+        found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        for (task, _, strategy), cell in self.snapshot.cells.items():
+            if scope.task in (None, task) and scope.strategy in (None, strategy):
+                found[task].append((cell.score, cell.tokens))
+        return found
+
+    def _status_share(self, statuses: Sequence[str], scope: Scope, level: float) -> Measure:
+        items: dict[tuple[str, str, str], list[bool]] = defaultdict(list)
+        for outcome in self.within(scope):
+            key = (outcome.task_id, outcome.item_id, outcome.strategy)
+            items[key].append(outcome.status in statuses)
+        return item_mean([sum(found) / len(found) for found in items.values()], level)
+
+    def _token_share(self, name: str, scope: Scope) -> Measure:
+        costs = list(self._costs(scope))
+        total = sum(cost.total_tokens for cost in costs)
+        if not total:
+            return Measure(None, reason="no tokens were spent")
+        return Measure(sum(getattr(cost, name) for cost in costs) / total, reason="a share of a sum has no interval")
+
+    def _costs(self, scope: Scope) -> Iterator[Cost]:
+        for (task, _, strategy, _), cost in self.totals.cells.items():
+            if scope.task in (None, task) and scope.strategy in (None, strategy):
+                yield cost
+
+    def _tokens(self, scope: Scope, level: float) -> Measure:
+        """As in the table: each task with the same weight, unless the route pools items."""
+        rating = self.rate(None)
+        cells = {task: [tokens for _, tokens in found] for task, found in self._cells(scope).items()}
+        if rating is not None and rating.route == "pooled":
+            return item_mean([tokens for found in cells.values() for tokens in found], level)
+        return task_mean(cells, level)
+
+    def tokens_high(self, scope: Scope, measure: Measure) -> float | None:
+        """The high end of tokens an item, where the cost of attempts is only known as an interval."""
+        low = sum(cost.total_tokens for cost in self._costs(scope))
+        high = sum(cost.total_tokens_high for cost in self._costs(scope))
+        if measure.value is None or high <= low:
+            return measure.value
+        return measure.value * high / low if low else None
+
+    def _rated(self, name: str, scope: Scope, level: float | None) -> Measure:
+        rating = self.rate(level)
+        if rating is None:
+            return Measure(None, reason=f"no rating: {self.unrated}")
+        if name == "marginal_elo_per_1k":
+            return _marginal(rating, scope)
+        row = _row(rating, scope)
+        if row is None:
+            return Measure(None, reason=f"{scope} is not rated")
+        measure: Measure | None = getattr(row, {"delta_elo": "delta"}.get(name, name), None)
+        if measure is None:
+            return Measure(None, reason=f"{name} is defined over all tasks; name the strategy alone")
+        return _with_bound(measure, row) if name == "delta_elo" else measure
+
+
+def _row(rating: RatingReport, scope: Scope) -> PolicyReport | PolicyTask | None:
+    if scope.task is None:
+        return next((policy for policy in rating.policies if policy.policy == scope.strategy), None)
+    tasks = [task for task in rating.tasks if task.task == scope.task]
+    return next((row for task in tasks for row in task.policies if row.policy == scope.strategy), None)
+
+
+def _with_bound(measure: Measure, row: PolicyReport | PolicyTask) -> Measure:
+    """A rating that only a penalty keeps finite is known by its bound, so the point is withheld."""
+    if not row.penalised:
+        return measure
+    if row.bound is None:
+        return Measure(None, reason="finite only through the penalty: the data set no bound")
+    low = row.bound.value if row.bound.side == "at least" else None
+    high = row.bound.value if row.bound.side == "at most" else None
+    said = f"{row.bound.side} {row.bound.value:+.1f} at {row.bound.level:.0%}, no finite rating exists"
+    return Measure(None, Interval(low, high, row.bound.level, "bound"), reason=said)
+
+
+def _marginal(rating: RatingReport, scope: Scope) -> Measure:
+    if scope.task is not None:
+        return Measure(None, reason="a marginal is defined over all tasks; name the strategy alone")
+    steps = [step for ladder in rating.ladders for step in ladder.steps if step.upper == scope.strategy]
+    return steps[0].marginal if steps else Measure(None, reason=f"{scope} is no upper tier of a ladder")

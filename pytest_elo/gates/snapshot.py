@@ -1,0 +1,102 @@
+"""A run as other runs are compared with it: one small record an item and strategy, and what was held equal."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_elo.ledger.totals import Cell as Cost
+from pytest_elo.ledger.totals import Totals
+from pytest_elo.records import MODEL_STATUSES, Outcome
+
+__all__ = ["Cell", "CellKey", "Facts", "Snapshot", "snapshot_of"]
+
+CellKey = tuple[str, str, str]
+"""task, item, strategy"""
+
+SHORT = 12
+"""Hex digits kept of a hash: enough to tell two prompts apart, short enough to read in a diff."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one strategy achieved on one item."""
+
+    scores: tuple[float, ...]
+    """one a repeat; infrastructure failures are left out"""
+    tokens: float
+    """mean over the repeats, every attempt counted"""
+    prompt: str = ""
+    """hash of the prompt of the first repeat; empty when not known"""
+    grading: str = ""
+    """hash of what decides the score besides the reply; empty when not known"""
+
+    @property
+    def score(self) -> float:
+        return sum(self.scores) / len(self.scores)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What must be equal in two runs, and what competes."""
+
+    models: tuple[str, ...]
+    endpoint: str = ""
+    """host of the gateway, or hash of the local model's file"""
+    seed: int | None = None
+    strategies: Mapping[str, Any] = field(default_factory=dict)
+    """name -> kind and parameters: these compete, so they may differ"""
+    started: str = ""
+    answers: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The scored cells of a run. ``name`` is how the user calls it."""
+
+    name: str
+    facts: Facts
+    cells: Mapping[CellKey, Cell] = field(repr=False)
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        return tuple(sorted({strategy for _, _, strategy in self.cells}))
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        return tuple(sorted({task for task, _, _ in self.cells}))
+
+
+def snapshot_of(name: str, header: Mapping[str, Any], outcomes: Sequence[Outcome], totals: Totals) -> Snapshot:
+    """The snapshot of a run from its rows; outcomes that are no doing of the model are left out."""
+    groups: dict[CellKey, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        if outcome.status in MODEL_STATUSES:
+            groups[outcome.task_id, outcome.item_id, outcome.strategy].append(outcome)
+    facts = Facts(
+        models=tuple(sorted({outcome.model for outcome in outcomes})),
+        endpoint=str(header.get("identity", "")),
+        seed=header.get("seed"),
+        strategies=header.get("strategies", {}),
+        started=str(header.get("started", "")),
+        answers=str(header.get("answers", "")),
+    )
+    return Snapshot(name, facts, {key: _cell(key, found, totals) for key, found in sorted(groups.items())})
+
+
+def _cell(key: CellKey, outcomes: Sequence[Outcome], totals: Totals) -> Cell:
+    ordered = sorted(outcomes, key=lambda outcome: outcome.repeat)
+    costs = [totals.cells.get((*key, outcome.repeat), Cost()).total_tokens for outcome in ordered]
+    return Cell(
+        scores=tuple(round(outcome.score, 6) for outcome in ordered),
+        tokens=round(sum(costs) / len(costs), 1),
+        prompt=_first_repeat(outcome.prompt_sha256 for outcome in ordered if outcome.repeat == 0),
+        grading=_first_repeat(outcome.grading_sha256 for outcome in ordered if outcome.repeat == 0),
+    )
+
+
+def _first_repeat(hashes: Iterable[str | None]) -> str:
+    """Repeats may be posed differently (options in another order), so the first one stands for the item."""
+    return next((value[:SHORT] for value in hashes if value), "")

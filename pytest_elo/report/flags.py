@@ -1,0 +1,68 @@
+"""What a reader must know of a strategy before its numbers: an oracle chose, or other models were paid."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pytest_elo.records import POLICY_ROLES
+from pytest_elo.report.build import Report
+from pytest_elo.report.oracles import ORACLE, oracles
+
+__all__ = ["flag_lines", "flags_of", "labels", "models_of"]
+
+MIXED, OTHER = "mixed", "other model"
+
+
+def flags_of(report: Report) -> dict[str, tuple[str, ...]]:
+    """The flags of each flagged strategy; all others are not in it.
+
+    ``oracle``: it looked at the right answer, if only once. ``mixed``: it paid for several models within one
+    task. ``other model``: for one, that is not the run's. The last two make tokens a wrong denominator.
+    """
+    flags: dict[str, tuple[str, ...]] = dict.fromkeys(oracles(report.outcomes), (ORACLE,))
+    for name, models in models_of(report).items():
+        flag = _model_flag(models, report.header.get("model"))
+        if flag is not None:
+            flags[name] = (*flags.get(name, ()), flag)
+    return dict(sorted(flags.items()))
+
+
+def models_of(report: Report) -> dict[str, tuple[str, ...]]:
+    """The models that a strategy was charged for, by strategy: those of the task where it used most.
+
+    Judges and pings are no part of it. By task, since a ledger may hold each task under another model.
+    """
+    rated = {(outcome.task_id, outcome.strategy) for outcome in report.outcomes}
+    by_task: dict[tuple[str, str], set[str]] = {}
+    for row in report.attempts:
+        place = row.task_id, row.strategy
+        if row.role in POLICY_ROLES and place in rated:
+            by_task.setdefault(place, set()).add(row.model)
+    most: dict[str, tuple[str, ...]] = {}
+    for (_, name), models in sorted(by_task.items()):
+        most[name] = max(most.get(name, ()), tuple(sorted(models)), key=len)
+    return most
+
+
+def labels(report: Report) -> Mapping[str, str]:
+    """The names of flagged strategies as tables and plots show them."""
+    return {name: f"{name} ({', '.join(flags)})" for name, flags in flags_of(report).items()}
+
+
+def flag_lines(report: Report) -> Iterator[str]:
+    """The sentences under the table."""
+    models = models_of(report)
+    for name, flags in flags_of(report).items():
+        if ORACLE in flags:
+            yield f"{name} (oracle): it chose with the right answer at hand, an upper bound that no policy reaches"
+        if MIXED in flags or OTHER in flags:
+            yield (
+                f"{name} ({flags[-1]}): it spends tokens of {' and '.join(models[name])}, whose price is not that of "
+                "the others' tokens; compare it by Elo per dollar, not by Elo per 1k tokens"
+            )
+
+
+def _model_flag(models: tuple[str, ...], own: str | None) -> str | None:
+    if len(models) > 1:
+        return MIXED
+    return OTHER if own and models and models != (own,) else None

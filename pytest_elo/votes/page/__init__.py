@@ -1,0 +1,1 @@
+"""The voting page: people compare answers in a browser, on loopback, offline."""
