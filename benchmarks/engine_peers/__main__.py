@@ -16,11 +16,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1]))
-
 from tests.loopback import LoopbackGateway, Request, Response, reply
 
+HERE = Path(__file__).parent
 PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
 EVAL = """
 import pytest
