@@ -106,6 +106,7 @@ class Call:
         self._sent = 0.0
         self._holds_slot = False
         self._row: Attempt | None = None
+        self._ended: Attempt | None = None
         self._effective: Mapping[str, Any] = body
         self._stream: StreamReader | None = None
         self._chunks: list[bytes] = []
@@ -170,7 +171,10 @@ class Call:
         if reading.error_kind is None and not self._is_asked_model(reading.model):
             reading.error_kind = "model_mismatch"
         self._close(reading)
-        return self._next(reading)
+        try:
+            return self._next(reading)
+        finally:
+            self._book()
 
     def failed(self, kind: str) -> Again | Reading:
         """The attempt ended without a complete response. A reading means that no other attempt follows."""
@@ -179,6 +183,7 @@ class Call:
         # nothing was sent: whatever broke did so while connecting
         reading.error_kind = "connect" if self._row is None else kind
         self._close(reading)
+        self._book()
         delay = self._retry_delay(reading)
         return reading if delay is None else Again(delay)
 
@@ -189,9 +194,12 @@ class Call:
         if kind is not None and (kind != "aborted" or reading.error_kind == "incomplete"):
             reading.error_kind = kind
         self._close(reading)
-        if reading.error_kind is None:
-            assert self._stream is not None
-            self._keep(reading, self._stream.assembled() if self.api == "chat" else None)
+        try:
+            if reading.error_kind is None:
+                assert self._stream is not None
+                self._keep(reading, self._stream.assembled() if self.api == "chat" else None)
+        finally:
+            self._book()
 
     def abandoned(self) -> None:
         """The caller went away (cancelled, interrupted): close what is open."""
@@ -199,6 +207,7 @@ class Call:
             reading = self._read() if self._stream is not None or self._chunks else Reading()
             reading.http_status, reading.error_kind = self._status or None, "aborted"
             self._close(reading)
+            self._book()
         self._free_slot()
 
     # -- what follows --------------------------------------------------------------------------------
@@ -300,9 +309,17 @@ class Call:
         assert row is not None
         try:
             self._tell_limit(reading, latency_s)
-            self.rules.meter.close(self.record, row, reading, api=self.api, body=self._effective, latency_s=latency_s)
+            self._ended = self.rules.meter.end(
+                self.record, row, reading, api=self.api, body=self._effective, latency_s=latency_s
+            )
         finally:
             self._free_slot()
+
+    def _book(self) -> None:
+        """Close the row on the ledger, after the reply is kept: a process killed in between owes, it does not lose."""
+        row, self._ended = self._ended, None
+        if row is not None:
+            self.rules.meter.close(row)
 
     def _tell_limit(self, reading: Reading, latency_s: float) -> None:
         if reading.error_kind is None:

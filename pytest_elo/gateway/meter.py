@@ -84,7 +84,7 @@ class Meter:
         self._sink.open(row)
         return row
 
-    def close(
+    def end(
         self,
         call: CallRecord,
         row: Attempt,
@@ -94,7 +94,7 @@ class Meter:
         body: Mapping[str, Any],
         latency_s: float,
     ) -> Attempt:
-        """Journal the attempt's end with what it cost, as far as that is known."""
+        """The attempt's row with what it cost, as far as that is known; ``close`` journals it."""
         cost = self._cost(row.model, api, body, reading)
         usage = reading.usage
         closed = replace(
@@ -114,10 +114,13 @@ class Meter:
             response_model=self._clean(reading.model),
         )
         call.attempts.append(closed)
-        self._sink.close(closed)
         if usage and not usage.repaired and not usage.reasoning and reading.error_kind is None:
             self.estimator.learn(row.model, reading.n_bytes, usage.completion)
         return closed
+
+    def close(self, row: Attempt) -> None:
+        """Journal the end of an attempt, once its reply is in the response store."""
+        self._sink.close(row)
 
     def replayed(self, call: CallRecord, row: Attempt) -> None:
         """Journal a recorded attempt: it has no start of its own."""

@@ -1,0 +1,1 @@
+"""Side by side with others; see README.md."""

@@ -1,0 +1,156 @@
+"""Run every peer against one gateway on loopback and print wall time, CPU, requests and calls in flight."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.loopback import LoopbackGateway, Request, Response, reply
+
+HERE = Path(__file__).parent
+PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
+EVAL = """
+import pytest
+
+@pytest.mark.elo("sums", kind="own", data="tasks.yaml")
+def test_sums(trial):
+    trial.grade()
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    wall_s: float
+    cpu_s: float
+    requests: int
+    in_flight: int
+    peak_mb: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    items: int
+    concurrency: int
+    folder: Path
+    pythons: dict[str, str]
+
+    def commands(self) -> Iterator[tuple[str, list[str] | None]]:
+        """(name, command) of every peer; ``None`` where it is not installed."""
+        sizes = [str(self.items), str(self.concurrency)]
+        own = sys.executable
+        yield "empty", [own, *PYTEST, "-n", "0", str(HERE / "empty_pytest.py")]
+        yield "empty -n 4", [own, *PYTEST, "-n", "4", str(HERE / "empty_pytest.py")]
+        yield "bare", [own, str(HERE / "bare.py"), *sizes]
+        ours = [own, *PYTEST, "evals", "--elo-concurrency", str(self.concurrency)]
+        yield "ours", [*ours, "-n", "0"]
+        yield "ours -n 4", [*ours, "-n", "4"]
+        yield "record", [*ours, "-n", "0", "--elo-record"]
+        yield "replay", [*ours, "-n", "0", "--elo-replay"]
+        yield "plain pytest -n 4", [own, *PYTEST, "-n", "4", str(HERE / "plain_pytest.py")]
+        for name in ("inspect", "pydantic", "deepeval"):
+            python = self.pythons.get(name)
+            yield name, [python, str(HERE / f"{name}_peer.py"), *sizes] if python else None
+        npx = shutil.which("npx") if "promptfoo" in self.pythons else None
+        config = str(self.folder / "promptfooconfig.json")
+        options = ["--max-concurrency", sizes[1], "--no-cache", "--no-table", "--no-write", "--no-progress-bar"]
+        yield "promptfoo", [npx, "--no-install", "promptfoo", "eval", "-c", config, *options] if npx else None
+
+    def write(self, base_url: str) -> None:
+        evals = self.folder / "evals"
+        evals.mkdir(parents=True, exist_ok=True)
+        (self.folder / "pytest.ini").write_text("[pytest]\n")
+        (evals / "test_sums.py").write_text(EVAL)
+        rows = [{"id": f"sum{i:05d}", "prompt": f"What is {i} + {i}?", "numeric": 2 * i} for i in range(self.items)]
+        (evals / "tasks.yaml").write_text(json.dumps(rows))
+        settings = {
+            "model": "test-model",
+            "gateway": {"base_url": base_url},
+            "recordings": "recordings",
+            "strategies": {"baseline": {"kind": "single"}},
+        }
+        (evals / "elo.yaml").write_text(json.dumps(settings))
+        tests = [
+            {"vars": {"i": i}, "assert": [{"type": "equals", "value": f"ANSWER: {2 * i}"}]} for i in range(self.items)
+        ]
+        provider = {"id": "openai:chat:test-model", "config": {"apiBaseUrl": base_url, "temperature": 0}}
+        (self.folder / "promptfooconfig.json").write_text(
+            json.dumps({"prompts": ["What is {{i}} + {{i}}?"], "providers": [provider], "tests": tests})
+        )
+
+
+def answer(request: Request) -> Response:
+    prompt = request.body["messages"][-1]["content"]
+    if not isinstance(prompt, str):
+        prompt = prompt[0]["text"]
+    if not prompt.startswith("What is"):
+        return reply("OK")
+    return reply(f"ANSWER: {2 * int(prompt.split()[2])}")
+
+
+def measure(bench: Bench, command: Sequence[str], gateway: LoopbackGateway) -> Cost:
+    environment = {
+        **os.environ,
+        "OPENAI_BASE_URL": gateway.base_url,
+        "OPENAI_API_KEY": "sk-test-0123456789abcdef",
+        "TAOTOKEN_API_KEY": "sk-test-0123456789abcdef",
+        "BENCH_ITEMS": str(bench.items),
+        "DEEPEVAL_TELEMETRY_OPT_OUT": "YES",
+        "PROMPTFOO_DISABLE_TELEMETRY": "1",
+        "PROMPTFOO_DISABLE_UPDATE": "1",
+    }
+    gateway.requests.clear()
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    process = subprocess.run(command, cwd=bench.folder, env=environment, capture_output=True, text=True, check=False)
+    wall = time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if process.returncode not in (0, 100):
+        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}\n{process.stdout}{process.stderr}")
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Cost(wall, cpu, len(gateway.requests), gateway.most_in_flight, after.ru_maxrss / 1024)
+
+
+def show(*columns: object) -> None:
+    print("{:<18}{:>9}{:>9}{:>10}{:>11}{:>9}".format(*columns), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--items", type=int, default=200)
+    parser.add_argument("--latency-s", type=float, default=0.0)
+    parser.add_argument("--concurrency", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--only", nargs="*", metavar="NAME")
+    parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH")
+    options = parser.parse_args()
+    pythons = dict(text.split("=", 1) for text in options.python)
+    show("", "wall s", "CPU s", "requests", "in flight", "peak MB")
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(options.items, options.concurrency, Path(folder), pythons)
+        for name, command in bench.commands():
+            if options.only and name not in options.only:
+                continue
+            if command is None:
+                show(name, "-", "-", "not named", "", "")
+                continue
+            latency = 0.0 if name in ("record", "replay") else options.latency_s
+            with LoopbackGateway(answer, latency_s=latency) as gateway:
+                bench.write(gateway.base_url)
+                costs = [measure(bench, command, gateway) for _ in range(options.rounds)]
+            wall, cpu = (statistics.median(getattr(cost, part) for cost in costs) for part in ("wall_s", "cpu_s"))
+            last = costs[-1]
+            show(name, f"{wall:.2f}", f"{cpu:.2f}", last.requests, last.in_flight, f"{last.peak_mb:.0f}")
+
+
+if __name__ == "__main__":
+    main()
