@@ -3,7 +3,8 @@
 Each round starts a live run of a small suite with two workers against a gateway on loopback, sends SIGKILL at a
 random moment to one worker, to the controller, or to all processes, resumes until the run is complete, and checks:
 
-- every row is a request of the gateway and every request a row, after each kill and at the end;
+- every request of the gateway is a row, and every row a request; but for a row that was opened in the instant
+  of the kill, whose request may not have left: it says that its cost is unknown;
 - the bill lies within the ledger's interval, and equals it where nothing was on the wire;
 - resuming bought nothing that was answered before;
 - outcomes and comparisons are those of the run that nobody disturbed, and so are all tables where nothing was
@@ -122,7 +123,10 @@ def round_(folder: Path, gateway: LoopbackGateway, victim: str, rng: random.Rand
     assert again.returncode == 0, output + resumed
     run = latest(folder)
     rows = lines(run / "runs.jsonl")
-    assert len(rows) == len(gateway.requests), (len(rows), len(gateway.requests), output, resumed)
+    ended = [row for row in rows if row["status"] != "open"]
+    opened = len(rows) - len(ended)
+    unsent = len(rows) - len(gateway.requests)
+    assert 0 <= unsent <= opened, (len(rows), len(gateway.requests), output, resumed)
     low, high = (sum(row[name] for row in rows) for name in ("total_tokens", "total_tokens_high"))
     assert low <= gateway.bill.total_tokens <= high
     unknown = [row for row in rows if row["status"] != "ok"]
@@ -140,7 +144,8 @@ def round_(folder: Path, gateway: LoopbackGateway, victim: str, rng: random.Rand
     assert len(outcomes) == ITEMS * len(STRATEGIES)
     assert KEY not in "".join(path.read_text(errors="replace") for path in run.rglob("*") if path.is_file())
     assert KEY not in output + resumed
-    return f"{victim:<10} after {moment:4.2f} s: {len(rows)} rows = requests, {len(unknown)} of them unanswered"
+    told = f"{len(rows)} rows, {len(gateway.requests)} requests, {len(unknown)} rows without an answer"
+    return f"{victim:<10} after {moment:4.2f} s: {told}"
 
 
 def place(request: Request) -> str:
@@ -186,7 +191,7 @@ def main() -> None:
                 folder = Path(base, f"round{number}")
                 write_suite(folder, gateway.base_url)
                 print(f"{number + 1:>3} {round_(folder, gateway, victim, rng, expected)}", flush=True)
-    print(f"{options.rounds} rounds: every row is a request, nothing answered was bought twice")
+    print(f"{options.rounds} rounds: every request is a row, nothing answered was bought twice")
 
 
 if __name__ == "__main__":
