@@ -12,43 +12,22 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 from pytest_elo.gateway.context import CallRecord, current_calls
-from pytest_elo.gateway.limits import AdaptiveLimit, SharedLimits
-from pytest_elo.gateway.meter import Meter
-from pytest_elo.gateway.negotiate import Negotiator, adapt, lesson
+from pytest_elo.gateway.limits import AdaptiveLimit
+from pytest_elo.gateway.negotiate import adapt, lesson
 from pytest_elo.gateway.reading import Reading, read_response
-from pytest_elo.gateway.recordings import Recorded, Recordings, request_key
-from pytest_elo.gateway.replaying import MODELS_OWN_ERRORS, not_recorded, record_of
-from pytest_elo.gateway.retry import RetryPolicy, retry_after_s
+from pytest_elo.gateway.replaying import MODELS_OWN_ERRORS, record_of
+from pytest_elo.gateway.retry import retry_after_s
+from pytest_elo.gateway.rules import Rules
 from pytest_elo.gateway.stream import StreamReader
 from pytest_elo.records import Attempt, Tag
 
-__all__ = ["Again", "Call", "Delivered", "OutOfTimeError", "Rules", "key_of", "lookup", "same_model"]
-
-
-@dataclass(slots=True, kw_only=True)
-class Rules:
-    """What all calls of a gateway in one process have in common."""
-
-    meter: Meter
-    limits: SharedLimits
-    negotiator: Negotiator
-    retry: RetryPolicy
-    host: str
-    secret: str = field(repr=False, default="")
-    source: str = "live"
-    call_budget_s: float = 900.0
-    """Seconds that one call may take with all its attempts."""
-    time_left_s: Callable[[], float] = lambda: float("inf")
-    """Seconds that the run may still take."""
-    allowed_models: frozenset[str] = frozenset()
-    """Names besides the requested one under which an answer is accepted; ``*`` accepts any."""
-    recordings: Recordings | None = None
+__all__ = ["Again", "Call", "Delivered", "OutOfTimeError", "same_model"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,28 +338,6 @@ class Call:
 
 _DATE = re.compile(r"(-\d{4}-\d{2}-\d{2}|-\d{8}|-\d{4})$")
 _HOP_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "set-cookie"})
-
-
-def key_of(rules: Rules, tag: Tag, api: str, body: Mapping[str, Any]) -> tuple[str, int] | None:
-    """(request key, occurrence) of a request under the recordings of ``rules``; ``None`` without any."""
-    if rules.recordings is None or not body.get("model"):
-        return None
-    key = request_key(api, body)
-    return key, rules.recordings.occurrence(tag, key)
-
-
-def lookup(rules: Rules, tag: Tag, api: str, body: Mapping[str, Any], key: tuple[str, int] | None) -> Recorded | None:
-    """The recording that answers a request, if any may and one does; raises ``NotRecordedError`` in replay."""
-    recordings = rules.recordings
-    if recordings is None:
-        return None
-    found = None if key is None else recordings.find(tag, *key)
-    # streams are made again of chat completions only
-    if found is not None and (api == "chat" or not body.get("stream")):
-        return found
-    if recordings.replays:
-        raise not_recorded(tag, str(body.get("model") or ""), "none" if key is None else key[0])
-    return None
 
 
 def same_model(asked: str, answered: str, allowed: frozenset[str]) -> bool:

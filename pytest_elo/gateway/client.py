@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_elo.errors import ConfigError, GatewayError, NotRecordedError
-from pytest_elo.gateway.call import Call, Delivered, Rules, key_of, lookup
+from pytest_elo.gateway.call import Call, Delivered
 from pytest_elo.gateway.context import CallRecord
 from pytest_elo.gateway.endpoint import Endpoint, check_model_name
 from pytest_elo.gateway.errors import outcome_status
@@ -22,6 +22,7 @@ from pytest_elo.gateway.reading import Reading
 from pytest_elo.gateway.recordings import Recorded, Recordings
 from pytest_elo.gateway.replaying import reply_of, reply_of_reading
 from pytest_elo.gateway.retry import RetryPolicy
+from pytest_elo.gateway.rules import Rules, key_of, lookup
 from pytest_elo.gateway.transport import AsyncTransport, SyncTransport, error_of, replay_call
 from pytest_elo.records import Message, Reply, Role, Sink, Tag
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from typing import Any
 
 from pytest_elo.errors import GatewayError
-from pytest_elo.gateway.call import Again, Call, Delivered, OutOfTimeError, Rules, key_of, lookup
+from pytest_elo.gateway.call import Again, Call, Delivered, OutOfTimeError
 from pytest_elo.gateway.context import UNTAGGED, CallRecord, current_calls, current_tag
 from pytest_elo.gateway.endpoint import Endpoint, origin_of
 from pytest_elo.gateway.errors import explain, redact
@@ -23,6 +23,7 @@ from pytest_elo.gateway.pool import AsyncPool, SyncPool
 from pytest_elo.gateway.reading import Reading, api_of
 from pytest_elo.gateway.recordings import Recorded
 from pytest_elo.gateway.replaying import recorded_http, replayed_rows
+from pytest_elo.gateway.rules import Rules, key_of, lookup
 from pytest_elo.records import Tag
 
 __all__ = ["AsyncTransport", "SyncTransport", "error_of", "replay_call"]
