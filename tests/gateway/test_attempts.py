@@ -513,6 +513,8 @@ def test_what_is_cancelled_while_connecting_was_never_an_attempt(connect: Connec
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+        await setup.gateway.aclose()
+        await asyncio.sleep(0.1)  # the half-made connection's socket is closed by the loop, a turn later
 
     asyncio.run(run())
     assert (setup.rows.opened, setup.server.requests) == ([], [])
