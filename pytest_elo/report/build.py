@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_elo._text import did_you_mean
 from pytest_elo.errors import DataError
 from pytest_elo.gates.results import GateResult
 from pytest_elo.ledger.partial import without_partial
@@ -82,6 +83,7 @@ def build_from(
     _refuse_mixed_conditions(outcomes)
     scored, dropped = comparable(outcomes)
     kept, partial = without_partial(scored, header)
+    _require_named_anchor(overrides.get("anchor"), kept)
     comparisons = pair_outcomes(kept)
     totals = total(attempts)
     rating, unrated = _rate(kept, comparisons, totals, header, overrides)
@@ -99,6 +101,14 @@ def build_from(
         notes=[*header.get("notes", ()), *notes, *partial],
         overrides=overrides,
     )
+
+
+def _require_named_anchor(anchor: str | None, outcomes: Sequence[Outcome]) -> None:
+    """An anchor that was asked for by name and stands in no task is a mistake, not a subset."""
+    present = {outcome.strategy for outcome in outcomes}
+    if anchor is not None and outcomes and anchor not in present:
+        tasks = ", ".join(sorted({outcome.task_id for outcome in outcomes}))
+        raise DataError(f"the anchor {anchor!r} is in no task (tasks: {tasks}){did_you_mean(anchor, present)}")
 
 
 def rating_at(report: Report, level: float) -> RatingReport | None:

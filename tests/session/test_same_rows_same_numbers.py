@@ -62,6 +62,14 @@ def test_the_report_command_prints_the_sessions_table_from_files_alone(recorded)
     assert _contents(run) == before
 
 
+def test_an_anchor_that_no_task_has_is_named_with_the_tasks(recorded):
+    run = recorded.run()
+    command = [sys.executable, "-m", "pytest_elo", "report", str(run.run_dir), "--anchor", "basline"]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 4
+    assert process.stderr == "ERROR: the anchor 'basline' is in no task (tasks: sums); did you mean 'baseline'?\n"
+
+
 def test_a_request_that_was_never_recorded_is_an_error_that_says_how_to_record_it(recorded):
     recorded.items(11)
     run = recorded.run()
