@@ -173,6 +173,8 @@ class Controller:
         """A worker died: what its shard holds is all that is known of its last item."""
         self.lost_workers += 1
         if self.plan is not None:
+            # xdist hands the dead worker's items on only after this: whoever gets them looks for its purchases
+            self.run_dir.note_lost()
             self.run_dir.sweep(self.ledger)
 
     def request_stop(self, reason: str) -> None:
