@@ -214,7 +214,7 @@ class Controller:
         self._facts |= {"partial": partial} if partial else {}
         self._write_header()
         self._close_access()
-        if self.ledger.outcomes():
+        if self.ledger.outcomes() or partial:
             self._rate()
         self.run_dir.finish()
         return self._exit_status(exit_status)
