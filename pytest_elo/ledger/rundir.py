@@ -79,6 +79,11 @@ class RunDir:
         """Grows by a byte for every process of the run that died."""
         return self.path / "lost"
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether a run has been written here."""
+        return self.runs.exists()
+
     def mark(self, nonce: str) -> None:
         """Leave a nonce by which another process recognises this very directory."""
         write_atomically(self.path / "here", nonce)

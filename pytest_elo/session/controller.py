@@ -82,6 +82,8 @@ class Controller:
         path = self._path(base) if resumed is None else run_to_continue(resumed, base, self._invoked_in)
         self.notices.extend(recover(path.parent))
         self._run_dir = RunDir(path)
+        if resumed is None and self._run_dir.has_rows:
+            raise ConfigError(f"{path} holds a run already; go on with it by --elo-resume={path}, or choose another")
         self._run_dir.create()
         try:
             header: dict[str, Any] = {}

@@ -45,5 +45,17 @@ def test_a_full_disk_stops_the_run_and_its_ledger_stands_elsewhere(suite: Suite,
     assert sum(row["total_tokens"] for row in resumed.rows) == gateway.bill.total_tokens
 
 
+def test_a_directory_that_holds_a_run_is_not_written_over(suite: Suite, answer) -> None:
+    with LoopbackGateway(answer) as gateway:
+        first = suite.live(gateway, "--elo-dir", "mine")
+        rows = (suite.path / "mine/runs.jsonl").read_text()
+        bought = len(gateway.requests)
+        second = suite.live(gateway, "--elo-dir", "mine")
+        assert len(gateway.requests) == bought
+    assert (first.exit_code, second.exit_code) == (0, 4)
+    assert "mine holds a run already; go on with it by --elo-resume=" in second.output
+    assert (suite.path / "mine/runs.jsonl").read_text() == rows
+
+
 def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()
