@@ -87,7 +87,7 @@ class Analysis:
             return Measure(elo, reason="finite only through the penalty")
         return self._measure(
             value, float(combined.covariance[policy, policy]), float(combined.quantile_df[policy]),
-            draws, combined.delta.influence[:, policy],
+            draws, combined.delta.influence[:, policy], combined.method,
         )  # fmt: skip
 
     def task_measure(self, task: int, policy: int) -> Measure:
@@ -107,7 +107,10 @@ class Analysis:
             estimate.influence[:, policy],
         )  # fmt: skip
 
-    def _measure(self, value: float, variance: float, df: float, draws: Floats | None, pull: Floats) -> Measure:
+    def _measure(
+        self, value: float, variance: float, df: float, draws: Floats | None, pull: Floats, student: str = "cr1"
+    ) -> Measure:
+        """``student`` names the interval where it is Student's t."""
         elo = value * ELO_PER_LOGIT
         if np.isnan(variance) or np.isnan(df):
             return Measure(elo, reason="no interval: a task has fewer than two items")
@@ -115,13 +118,10 @@ class Analysis:
         if se <= _NO_WIDTH:
             return Measure(elo, reason="no interval: every item says the same")
         method, level = self.settings.interval, self.settings.level
-        if np.isinf(df):
+        if draws is None or method == "cr1":
             half = self.quantile(df) * se
             ends: tuple[float, float] | None = (value - half, value + half)
-            method_name = "posterior"
-        elif method == "cr1" or draws is None:
-            half = self.quantile(df) * se
-            ends, method_name = (value - half, value + half), "cr1"
+            method_name: str = student
         elif method == "percentile":
             ends, method_name = percentile_interval(draws, level), "percentile"
         else:
