@@ -59,9 +59,11 @@ def count_votes(a: Codes, b: Codes, outcome: Codes, n: int) -> tuple[Floats, Flo
         wide[:size] = key[:size]
         found = np.bincount(wide[:size], minlength=3 * n * n)
         counts = found if counts is None else np.add(counts, found, out=counts)
-    table = np.zeros((n, n, 3)) if counts is None else counts.reshape(n, n, 3)
-    wins = (table[:, :, A_WON] + table[:, :, B_WON].T).astype(np.float64)
-    ties = (table[:, :, TIE] + table[:, :, TIE].T).astype(np.float64)
+    wins, ties = np.zeros((n, n)), np.zeros((n, n))
+    if counts is not None:
+        table = counts.reshape(n, n, 3)
+        np.add(table[:, :, A_WON], table[:, :, B_WON].T, out=wins)
+        np.add(table[:, :, TIE], table[:, :, TIE].T, out=ties)
     return wins, ties
 
 
