@@ -43,6 +43,8 @@ class Analysis:
     combined: Combined
     pooled_groups: Groups | None
     tau: float | None
+    compared: Booleans
+    """(U,) the units that hold a comparison"""
     known: Booleans
     """(U, n): compared, in a task that counts for the policy, and with usage"""
     routes: Mapping[str, Combined]
@@ -58,11 +60,6 @@ class Analysis:
     def quantile(self, df: float, level: float | None = None) -> float:
         level = self.settings.level if level is None else level
         return student_quantile(0.5 * (1.0 + level), df)
-
-    @property
-    def compared(self) -> Booleans:
-        """(U,) the units that hold a comparison."""
-        return np.bincount(self.cells.unit, minlength=len(self.axes.unit_task)) > 0
 
     def gap(self, upper: Integers, lower: Integers) -> Estimates:
         """Mean paired difference of tokens between policies, on items where both are known."""
@@ -103,7 +100,7 @@ class Analysis:
         estimate = tasks.estimates[task]
         draws = None if self.draws is None else self.draws.task_delta[task, :, policy]
         return self._measure(
-            value, float(estimate.variance()[policy]), float(estimate.df[policy]), draws,
+            value, float(estimate.variance[policy]), float(estimate.df[policy]), draws,
             estimate.influence[:, policy],
         )  # fmt: skip
 
@@ -192,6 +189,7 @@ def analyse(comparisons: Comparisons, usage: Usage | None, settings: Settings) -
         combined=combined,
         pooled_groups=pooled_groups if settings.route == "pooled" else None,
         tau=tau,
+        compared=np.bincount(cells.unit, minlength=len(axes.unit_task)) > 0,
         known=known,
         routes=routes if len(routes) > 1 else {},
         means=means,

@@ -30,6 +30,7 @@ Wu 2001; with SCALE_DF = 0 the factor is Hartung and Knapp's 2001).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +42,7 @@ from pytest_elo.rating.connectivity import reachability
 from pytest_elo.rating.fit import Fit
 from pytest_elo.rating.likelihood import expected_score, information, log_likelihood
 from pytest_elo.rating.linalg import inverse_spd, multiply
+from pytest_elo.rating.quantiles import empirical_quantile
 from pytest_elo.rating.scale import ELO_PER_LOGIT, settled
 
 __all__ = ["EQUAL_TASKS", "PRIOR_SD", "SCALE_DF", "TAU_GRID", "TAU_SCALE", "hierarchical"]
@@ -170,11 +172,11 @@ def _dispersion(tasks: TaskFits, axes: Frame) -> Floats:
 def _unit(tasks: TaskFits) -> float:
     """Shrinks the prior on tau where ties compress the scale: 1, or less in proportion to the median standard
     error of a task's difference where that is below ``COARSE_SE``."""
-    variances = np.stack([estimate.variance() for estimate in tasks.estimates])
+    variances = np.stack([estimate.variance for estimate in tasks.estimates])
     told = tasks.valid & ~tasks.penalised & (np.nan_to_num(variances) > 1e-12)
     if not told.any():
         return 1.0
-    return min(1.0, float(np.sqrt(np.median(variances[told]))) * ELO_PER_LOGIT / COARSE_SE)
+    return min(1.0, math.sqrt(empirical_quantile(variances[told], 0.5)) * ELO_PER_LOGIT / COARSE_SE)
 
 
 def _posterior(evidence: Floats, grid: Floats, unit: float) -> Floats:

@@ -138,7 +138,7 @@ def _points_measure(analysis: Analysis, points: Estimates, policy: int) -> Measu
         return Measure(None, reason="no item with a score of both this policy and the anchor")
     if policy == analysis.anchor:
         return Measure(0.0, reason="the anchor: 0 by construction")
-    variance, df = float(points.variance()[policy]), float(points.df[policy])
+    variance, df = float(points.variance[policy]), float(points.df[policy])
     if math.isnan(variance):
         return Measure(value, reason="no interval: a task has fewer than two items")
     se = math.sqrt(variance)
@@ -170,7 +170,7 @@ def _between_tasks(analysis: Analysis, policy: int) -> tuple[float | None, float
     if len(used) < 2 or policy == analysis.anchor:
         return None, None
     spread = float(values.std(ddof=1))
-    noise = np.array([analysis.tasks.estimates[t].variance()[policy] for t in used]) * ELO_PER_LOGIT**2
+    noise = np.array([analysis.tasks.estimates[t].variance[policy] for t in used]) * ELO_PER_LOGIT**2
     if np.isnan(noise).any() or analysis.tasks.penalised[used, policy].any():
         return spread, None
     return spread, math.sqrt(max(spread**2 - float(noise.mean()), 0.0))
