@@ -158,7 +158,7 @@ def _contrasts(drawn: _Resampled, groups: Groups, group: int, anchor: int, mode:
         return result
     scores = wins if mode == "drop" else wins + 0.5 * ties
     design = Design.of(
-        np.asarray((scores + np.swapaxes(scores, -1, -2)).sum(axis=0)),
+        np.asarray((scores + np.swapaxes(scores, -1, -2)).mean(axis=0)),
         groups.fit.theta[group][present],
         groups.fit.inverse[group][np.ix_(present, present)],
     )

@@ -67,7 +67,7 @@ class Design:
 
     @classmethod
     def of(cls, counts: Floats, theta: Floats, inverse: Floats) -> Design:
-        """The design of one (n, n) table of comparisons."""
+        """The design of one (n, n) table of comparisons, of the size of those that will be fitted."""
         n = len(counts)
         first, second, stripes, start = [], [], [], 0
         for distance in range(1, n // 2 + 1):
