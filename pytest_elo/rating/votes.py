@@ -6,7 +6,9 @@ and counted with ``bincount``. What follows costs the same for a thousand votes 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -27,11 +29,13 @@ _CHUNK = 1 << 16
 
 def intern_names(left: Sequence[str], right: Sequence[str]) -> tuple[list[str], Codes, Codes]:
     """The names in sorted order, and both columns as codes into them."""
-    names = sorted(set(left) | set(right))
-    code = {name: i for i, name in enumerate(names)}
-    a = np.fromiter(map(code.__getitem__, left), np.int32, len(left))
-    b = np.fromiter(map(code.__getitem__, right), np.int32, len(right))
-    return names, a, b
+    met: defaultdict[str, int] = defaultdict(count().__next__)
+    a = np.fromiter(map(met.__getitem__, left), np.int32, len(left))
+    b = np.fromiter(map(met.__getitem__, right), np.int32, len(right))
+    names = sorted(met)
+    place = np.empty(len(names), dtype=np.int32)
+    place[[met[name] for name in names]] = np.arange(len(names))
+    return names, place[a], place[b]
 
 
 def count_votes(a: Codes, b: Codes, outcome: Codes, n: int) -> tuple[Floats, Floats]:
