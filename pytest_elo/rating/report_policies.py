@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -236,4 +237,7 @@ def _power(analysis: Analysis, policy: int, items: int, delta: Measure) -> Power
     if delta.value is None or not delta.se or policy == analysis.anchor or delta.interval is None:
         return None
     quantile = analysis.quantile(float(analysis.combined.quantile_df[policy]))
-    return power_of(items, delta.value, delta.se, quantile, level=analysis.settings.level)
+    power = power_of(items, delta.value, delta.se, quantile, level=analysis.settings.level)
+    if analysis.combined.method == "posterior" and analysis.tau is not None and power.items_needed is not None:
+        return replace(power, text=f"{power.text}, in as many times the tasks")
+    return power

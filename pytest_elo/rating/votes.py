@@ -24,7 +24,7 @@ Codes = NDArray[Any]
 B_WON, TIE, A_WON = 0, 1, 2
 """An outcome is twice the score of a."""
 
-_CHUNK = 1 << 16
+_CHUNK = 1 << 17
 
 
 def intern_names(left: Sequence[str], right: Sequence[str]) -> tuple[list[str], Codes, Codes]:
@@ -73,6 +73,8 @@ def count_votes(a: Codes, b: Codes, outcome: Codes, n: int) -> tuple[Floats, Flo
 
 def _check(a: Codes, b: Codes, outcome: Codes, n: int, start: int) -> None:
     for name, column, limit in (("a", a, n), ("b", b, n), ("outcome", outcome, 3)):
-        if len(column) and not (column.min() >= 0 and column.max() < limit):
+        # Seen without their sign, negative codes are the largest: one pass finds both ends.
+        codes = column.view(f"u{column.dtype.itemsize}") if column.dtype.kind == "i" else column
+        if len(codes) and not codes.max() < limit:
             row = start + int(np.flatnonzero((column < 0) | (column >= limit))[0])
             raise DataError(f"votes.{name}: row {row} holds a code outside 0..{limit - 1}")

@@ -146,7 +146,9 @@ def _efficiency(policy: PolicyReport) -> Iterator[str]:
 
 def _ladder_lines(ladder: LadderReport) -> Iterator[str]:
     name = " -> ".join(ladder.tiers or ladder.ladder)
-    yield f"verdict for {name}: {ladder.verdict.code}, {ladder.verdict.text_en} ({ladder.verdict.reason})"
+    verdict = ladder.verdict
+    needed = "" if verdict.items_needed is None else f"; about {verdict.items_needed:,} items would decide"
+    yield f"verdict for {name}: {verdict.code}, {verdict.text_en} ({verdict.reason}{needed})"
     for step in ladder.steps:
         if step.marginal.value is None:
             yield f"marginal {step.lower} -> {step.upper}: {step.marginal.reason}"
