@@ -105,8 +105,8 @@ class RunDir:
         with contextlib.suppress(OSError):
             (self.path / "stop-now").touch()
 
-    @property
-    def must_stop_now(self) -> bool:
+    def must_end(self) -> bool:
+        """Whether calls in flight are not waited for."""
         return (self.path / "stop-now").exists()
 
     @property

@@ -20,6 +20,7 @@ from pytest_elo.ledger.rundir import RunDir, new_run_id, recover
 from pytest_elo.session.apart import lost_note
 from pytest_elo.session.gating import Gatekeeper
 from pytest_elo.session.plan import Plan, run_header
+from pytest_elo.session.termination import Termination
 
 if TYPE_CHECKING:
     from pytest_elo.report.build import Report
@@ -57,6 +58,7 @@ class Controller:
         self._access: Access | None = None
         self._gates = Gatekeeper(config, settings)
         self._run_dir: RunDir | None = None
+        self._termination: Termination | None = None
         self._reported: set[str] = set()
         self._shards: dict[str, int] = {}
         self._failures = 0
@@ -103,6 +105,8 @@ class Controller:
         self.plan = plan
         self._run_dir.mark(plan.nonce)
         self._run_dir.point_latest()
+        self._termination = Termination(self._run_dir, interrupts=True)
+        self._termination.install()
         self._write_header(header.get("started", now))
         return plan
 
@@ -239,6 +243,8 @@ class Controller:
         if self.ledger.outcomes() or partial:
             self._rate()
         self.run_dir.finish()
+        if self._termination is not None:
+            self._termination.restore()
         return self._exit_status(exit_status)
 
     def _arrived(self) -> Collection[str]:
