@@ -98,7 +98,7 @@ class Runner:
     def journal(self) -> Journal:
         """This process's journal, opened when the first item needs it."""
         if self._journal is None:
-            self._journal = Journal(self.run_dir.shards / self._shard, self.plan.run_id)
+            self._journal = Journal(self.run_dir.shards / self._shard, self.plan.run_id, self.run_dir.stop)
             if not self.where.shares_disk:
                 self._journal.apart(self._shard, self.where.place)
         return self._journal
