@@ -93,6 +93,8 @@ class Settings:
     strategies: tuple[StrategySpec, ...] = DEFAULT_STRATEGIES
     ladders: tuple[tuple[str, ...], ...] = ()
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    kind_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Options for all tasks of a kind, above the tasks' own: those of the command line."""
     recordings: Path | None = None
     rating: RatingSettings = field(default_factory=RatingSettings)
     gates: GateSettings = field(default_factory=GateSettings)

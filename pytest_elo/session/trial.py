@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -49,6 +50,8 @@ class Recorder:
     condition: str
     strict: bool
     journal: Callable[[Outcome], None]
+    run_dir: Path | None = None
+    """Where a problem may leave what its grade rests on; ``None`` on a host that does not hold it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +184,12 @@ class Trial(Posed):
         """Grade the reply by the task's own rules and record the outcome."""
         if self._result.answer is None:
             return self._unanswered()
-        outcome = self._record(self._result.grade or self._problem.grade(self._result.answer.reply))
+        reply = self._result.answer.reply
+        grade = self._result.grade or self._problem.grade(reply)
+        leave = getattr(self._problem, "leave", None)
+        if leave is not None and self._recorder.run_dir is not None:
+            leave(reply, self._recorder.run_dir, self.strategy, self._recorder.model)
+        outcome = self._record(grade)
         if outcome.status not in MODEL_STATUSES:
             pytest.fail(f"{outcome.status}: {outcome.detail}", pytrace=False)
         return outcome

