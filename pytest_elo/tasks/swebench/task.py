@@ -210,9 +210,9 @@ def load(
         sandbox: ``auto``, ``bwrap``, ``unshare``, or ``none`` (unprotected, on request only).
         network: overrides what the environments ask for: ``none``, ``sink`` or ``host``.
         cache, cache_max_gb: where environments, trees and verdicts are kept, and how much of the first two.
-        mirror_dir, repositories: copies of repositories (default: ``repositories`` beside the dataset, where
-            there is one); everything else is cloned once, into ``pytest-elo`` below ``repo_cache`` where that
-            is given, which is looked through for copies too.
+        repositories: addresses or paths by ``owner/name``, and folders of copies: ``mirror_dir``, ``repo_cache``
+            and ``repositories`` beside the dataset. What is in none of them is cloned once, into the cache or
+            into ``pytest-elo`` below ``repo_cache``.
         environments: a JSON file of environments (default: ``environments.json`` beside the dataset, where
             there is one) that goes before the shipped ones.
         test_command: in place of each row's own, such as ``pytest -q``; the test files are appended.
@@ -237,9 +237,10 @@ def load(
     workers = max_workers if max_workers is not None else os.cpu_count() or 1
     if workers < 1:
         raise ConfigError(f"tasks.{task_id}: max_workers is {workers}; give at least 1")
+    shipped = beside / "repositories"
     mirrors = Mirrors(
         folder=here / Path(repo_cache).expanduser() / "pytest-elo" if repo_cache else folder / "mirrors",
-        mirror_dir=_chosen(here, mirror_dir or repo_cache, beside / "repositories"),
+        mirror_dirs=_folders(here, mirror_dir, repo_cache) + ((shipped,) if shipped.is_dir() else ()),
         repositories={repo: _address(here, source) for repo, source in (repositories or {}).items()},
     )
     specs_file = _chosen(here, environments, beside / "environments.json")
@@ -311,8 +312,12 @@ def _chosen(here: Path, given: str | Path | None, usual: Path) -> Path | None:
     return usual if usual.exists() else None
 
 
+def _folders(here: Path, *given: str | Path | None) -> tuple[Path, ...]:
+    return tuple(here / Path(folder).expanduser() for folder in given if folder is not None)
+
+
 def _address(here: Path, source: str) -> str:
-    """A path relative to the dataset, or an address as it is."""
+    """A path that exists, or an address as it is."""
     path = here / Path(source).expanduser()
     return str(path) if path.exists() else source
 
