@@ -303,6 +303,8 @@ class Problem(Protocol):
     ``async generate(ask, *, sample, role, temperature, previous=None, feedback="") -> Draft``
         One sample, where that takes more than sending ``messages`` once; with ``previous`` (a ``Draft``) and
         ``feedback`` it revises that draft. Model and further parameters come bound to ``ask``.
+    ``prompt_identity: str``
+        What stands for ``messages`` in the outcome's ``prompt_sha256``, where making them is dear.
     ``preflight() -> Grade | None``
         Why nothing can be judged here, found out before a model is asked. Called in a thread.
     ``leave(reply, run_dir, strategy, model) -> None``

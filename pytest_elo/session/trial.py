@@ -123,6 +123,10 @@ class Posed:
     def _output(self) -> str | None:
         return None
 
+    def _prompt(self) -> str:
+        told = getattr(self._problem, "prompt_identity", None)
+        return told if told is not None else json.dumps(list(self.messages), sort_keys=True, default=str)
+
     def _grading(self) -> str | None:
         rules = getattr(self._problem, "grading_rules", None)  # a user's own task need not say
         return None if rules is None else _sha256(json.dumps(rules, sort_keys=True, default=str))
@@ -146,7 +150,7 @@ class Posed:
             expected=grade.expected,
             scores=dict(grade.scores),
             detail=grade.detail,
-            prompt_sha256=_sha256(json.dumps(list(self.messages), sort_keys=True, default=str)),
+            prompt_sha256=_sha256(self._prompt()),
             grading_sha256=self._grading(),
             condition=self._recorder.condition,
             output=self._output() if grade.status != "correct" else None,

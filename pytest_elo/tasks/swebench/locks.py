@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+
+from pytest_elo.ledger.locks import lock, locked
 
 __all__ = ["build_once", "exclusive", "prune", "slot"]
 
@@ -22,12 +23,8 @@ _IN_USE_S = 2 * 3600
 def exclusive(path: Path) -> Iterator[None]:
     """Hold an advisory lock on ``path``; the system releases it when the process dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(handle, fcntl.LOCK_UN)
+    with open(path, "a") as handle, locked(handle.fileno()):
+        yield
 
 
 @contextlib.contextmanager
@@ -42,9 +39,7 @@ def slot(folder: Path, n: int) -> Iterator[None]:
 
 def _taken(held: contextlib.ExitStack, path: Path) -> bool:
     handle = open(path, "a")  # noqa: SIM115  closed by the stack, or here
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not lock(handle.fileno()):
         handle.close()
         return False
     held.enter_context(handle)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 
@@ -74,6 +76,13 @@ class SweBenchProblem:
     def messages(self) -> Sequence[Message]:
         """The one-shot prompt, for strategies that know nothing of ``generate``."""
         return single_messages(self.material, self._settings)
+
+    @property
+    def prompt_identity(self) -> str:
+        """All that the prompts are made of; the repository, which may have to be cloned for them, by its commit."""
+        instance = self.instance
+        parts = [instance.repo, instance.base_commit, instance.problem_statement, instance.hints]
+        return json.dumps([*parts, dataclasses.asdict(self._settings)])
 
     async def generate(
         self,
