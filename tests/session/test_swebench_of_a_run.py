@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
+import re
 import shutil
+import socket
 import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from pytest_elo.errors import ConfigError
 from pytest_elo.tasks.swebench import Prediction, read_predictions, write_predictions
-from tests.harness import Suite
+from pytest_elo.tasks.swebench.local.git import git
+from pytest_elo.tasks.swebench.sandbox import choose_sandbox
+from tests.harness import KEY, Suite
 
 SHIPPED = Path(__file__).parents[2] / "evals" / "data" / "swebench"
 
@@ -109,6 +115,87 @@ def test_running_without_walls_is_said_in_the_report(anchored):
     assert "note: swebench: model-written code runs WITHOUT a sandbox" in run.output
     assert "WITHOUT a sandbox" in run.text("report.md")
     assert "local/none" in run.text("swebench/gold__nobody/logs/mini__poly-1/run.json")
+
+
+HOSTILE = """
+import glob, os, socket, subprocess
+def attempt(name, deed):
+    try:
+        print("ATTEMPT", name, deed(), flush=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        print("ATTEMPT", name, "failed:", type(error).__name__, getattr(error, "errno", ""), flush=True)
+def write(path):
+    with open(path, "w") as file:
+        file.write("x")
+    return "written"
+def fill(path):
+    with open(path, "wb") as file:
+        while True:
+            file.write(bytes(1 << 20))
+attempt("variables", lambda: " ".join(f"{k}={v}" for k, v in os.environ.items()))
+attempt("all variables", lambda: b" ".join(open(p, "rb").read() for p in glob.glob("/proc/[0-9]*/environ")))
+attempt("key file", lambda: open(@KEYFILE@).read())
+attempt("home", lambda: os.listdir(@HOME@))
+attempt("gateway", lambda: socket.create_connection(("127.0.0.1", @PORT@), 2))
+attempt("world", lambda: socket.create_connection(("192.0.2.1", 80), 2))
+for number, path in enumerate(["/testbed/../escaped", @OUTSIDE@, @CACHE@, "/usr/escaped", "/etc/passwd"]):
+    attempt(f"outside {number}", lambda: write(path))
+attempt("mount", lambda: subprocess.run(["mount", "-t", "tmpfs", "x", "/usr"], check=True))
+attempt("tree", lambda: fill("/testbed/filled"))
+attempt("tmp", lambda: fill("/tmp/filled"))
+subprocess.Popen(["setsid", "bash", "-c", "exec -a @WORD@ sleep 300"])
+"""
+
+
+@pytest.mark.parametrize("sandbox", ["bwrap", "unshare"])
+def test_a_hostile_patch_does_none_of_it(sandbox, anchored):
+    """It looks for the key, connects, leaves the tree, fills the disk and leaves a daemon behind."""
+    try:
+        choose_sandbox(sandbox)
+    except ConfigError as error:
+        pytest.skip(str(error))
+    word = f"elo-hostile-{os.getpid()}"
+    anchored.file("secret.txt", f"the key is {KEY}")
+    trees = anchored.evals / "cache" / "trees"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.1)
+        values = {
+            "KEYFILE": repr(str(anchored.path / "secret.txt")),
+            "HOME": repr(str(Path.home())),
+            "PORT": str(server.getsockname()[1]),
+            "OUTSIDE": repr(str(anchored.path / "escaped")),
+            "CACHE": repr(str(trees / "escaped")),
+            "WORD": word,
+        }
+        code = HOSTILE.strip()
+        for name, value in values.items():
+            code = code.replace(f"@{name}@", value)
+        lines = code.splitlines()
+        patch = f"--- a/poly/__init__.py\n+++ b/poly/__init__.py\n@@ -1 +1,{len(lines) + 1} @@\n"
+        patch += ' """Polynomials in one variable with integer coefficients, lowest power first."""\n'
+        patch += "".join(f"+{line}\n" for line in lines)
+        write_predictions(anchored.evals / "hostile.jsonl", [Prediction("mini__poly-1", "hostile", patch)])
+        anchored.strategies(hostile={"kind": "predictions", "path": "hostile.jsonl"})
+        anchored.set(tasks={"swebench": {"cache": "cache", "only": ["mini__poly-1"], "disk_mb": 16}})
+        run = anchored.run("--elo-replay", "--elo-swe-sandbox", sandbox, env={"TAOTOKEN_API_KEY": KEY})
+        with pytest.raises(TimeoutError):
+            server.accept()
+    assert run.exit_code == 0, run.output
+    (outcome,) = run.outcomes
+    assert (outcome["status"], outcome["detail"].split(":")[0]) == ("wrong", "unresolved")
+    log = run.text("swebench/hostile__nobody/logs/mini__poly-1/test_output.txt")
+    attempts = dict(re.findall(r"^ATTEMPT ((?:outside |all )?\w+(?: file)?) (.*)$", log, re.MULTILINE))
+    assert len(attempts) == 14, log
+    assert "PYTHONPATH=/testbed" in attempts.pop("variables")
+    attempts.pop("all variables")  # refused or harmless: no file of the run holds the key, see below
+    assert [name for name, end in attempts.items() if not end.startswith("failed:")] == []
+    for name in ("tree", "tmp"):
+        assert attempts[name] == f"failed: OSError {errno.ENOSPC}"
+    assert not any(KEY in path.read_text(errors="replace") for path in run.run_dir.rglob("*") if path.is_file())
+    assert gone(word)
+    assert not list(anchored.path.rglob("escaped"))
+    (checkout,) = trees.glob("*/tree")
+    assert git(["status", "--porcelain"], cwd=checkout) == ""
 
 
 def test_sigkill_in_mid_run_leaves_no_process_and_no_half_built_environment(anchored):

@@ -35,6 +35,9 @@ from pytest_elo.tasks.swebench.session import ShellSession
 
 __all__ = ["ContainerRunner", "find_engine"]
 
+_GRACE_S = 10.0
+"""Seconds after which a container ends itself if nobody has ended it at its limit."""
+
 _PRELUDE = (
     "cd $root/testbed || fail copy; "
     "conda=/opt/miniconda3/bin/activate; "
@@ -104,8 +107,11 @@ class ContainerRunner:
         finally:
             self._kill(container)
 
-    def argv(self, instance: Instance, container: str, program: str = BOOTSTRAP) -> list[str]:
+    def argv(self, instance: Instance, container: str, program: str = BOOTSTRAP, wall_s: float = 0) -> list[str]:
         """The command line of one run of ``bash -c PROGRAM``; a plan goes to its standard input.
+
+        ``wall_s`` ends it from inside (0: its standard input's end does), since a container lives on when the
+        engine's client is killed.
 
         Raises:
             ConfigError: the row names no image.
@@ -120,7 +126,8 @@ class ContainerRunner:
             "--network", "none", "--memory", f"{self.limits.memory_mb}m",
             "--pids-limit", str(self.limits.processes), "--security-opt", "no-new-privileges",
             "--cap-drop", "ALL", "--cap-add", "CHOWN", "--cap-add", "DAC_OVERRIDE", "--cap-add", "FOWNER",
-            "--workdir", "/testbed", "--entrypoint", "bash", instance.image, "-c", program,
+            "--workdir", "/testbed", "--entrypoint", "timeout", instance.image,
+            "--kill-after=5", f"{wall_s:g}", "bash", "-c", program,
         ]  # fmt: skip
 
     def _evaluated(self, instance: Instance, patch: str | None, *, generated: bool, hidden: bool) -> Evaluation:
@@ -151,7 +158,8 @@ class ContainerRunner:
             test_patch=instance.test_patch if hidden else None,
         )
         container = f"elo-{secrets.token_hex(6)}"
-        finished = self._contained(self.argv(instance, container), container, plan)
+        argv = self.argv(instance, container, wall_s=self.limits.wall_s + _GRACE_S)
+        finished = self._contained(argv, container, plan)
         stages = read_stages(finished.text, plan.word)
         if not stages.started and finished.exit_code == 125:  # the engine's own failure
             tail = " | ".join(finished.text.strip().splitlines()[-2:])
