@@ -174,6 +174,8 @@ class Controller:
         """A worker died: what its shard holds is all that is known of its last item."""
         self.lost_workers += 1
         if self.plan is not None:
+            # xdist hands the dead worker's items on only after this: whoever gets them looks for its purchases
+            self.run_dir.note_lost()
             self.run_dir.sweep(self.ledger)
 
     def request_stop(self, reason: str) -> None:
@@ -214,7 +216,7 @@ class Controller:
         self._facts |= {"partial": partial} if partial else {}
         self._write_header()
         self._close_access()
-        if self.ledger.outcomes():
+        if self.ledger.outcomes() or partial:
             self._rate()
         self.run_dir.finish()
         return self._exit_status(exit_status)
