@@ -309,6 +309,8 @@ class Problem(Protocol):
         Why nothing can be judged here, found out before a model is asked. Called in a thread.
     ``leave(reply, run_dir, strategy, model) -> None``
         Writes what the grade of a reply rests on into the run directory, just before the outcome is recorded.
+    ``explain(reply) -> str``
+        What a person wants to see of a reply that was just graded as a loss, where that is more than the answer.
     ``async grade_with(ask, reply) -> Grade``
         Grades with the help of a model, in place of ``grade``. ``ask`` charges to the role ``judge``.
     """

@@ -123,6 +123,9 @@ class Posed:
     def _output(self) -> str | None:
         return None
 
+    def _told(self, grade: Grade) -> str:
+        return f"{grade.status}: answered {grade.answer!r}, score {grade.score:g}"
+
     def _prompt(self) -> str:
         told = getattr(self._problem, "prompt_identity", None)
         return told if told is not None else json.dumps(list(self.messages), sort_keys=True, default=str)
@@ -158,9 +161,7 @@ class Posed:
         )
         self._recorder.journal(self.outcome)
         if self._recorder.strict and grade.status in MODEL_STATUSES and grade.status != "correct":
-            pytest.fail(
-                f"{grade.status}: answered {grade.answer!r}, score {grade.score:g} (--elo-strict)", pytrace=False
-            )
+            pytest.fail(f"{self._told(grade)} (--elo-strict)", pytrace=False)
         return self.outcome
 
 
@@ -218,6 +219,11 @@ class Trial(Posed):
 
     def _output(self) -> str | None:
         return self.text[:OUTPUT_LIMIT] if self._result.answer else None
+
+    def _told(self, grade: Grade) -> str:
+        explain = getattr(self._problem, "explain", None)
+        told: str | None = explain(self._result.answer.reply) if explain and self._result.answer else None
+        return told or super()._told(grade)
 
     def _evidence(self) -> dict[str, Any]:
         evidence: dict[str, Any] = {"call_ids": tuple(self._result.call_ids)}

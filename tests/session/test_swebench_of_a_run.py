@@ -114,6 +114,9 @@ def test_running_without_walls_is_said_in_the_report(anchored):
     assert run.exit_code == 0, run.output
     assert "note: swebench: model-written code runs WITHOUT a sandbox" in run.output
     assert "WITHOUT a sandbox" in run.text("report.md")
+    strict = anchored.run("--elo-strict", "--elo-strategies", "empty", "--elo-anchor", "empty")
+    assert strict.exit_code == 1
+    assert "mini__poly-1: empty_patch\nthe patch is empty (--elo-strict)" in strict.output
     assert "local/none" in run.text("swebench/gold__nobody/logs/mini__poly-1/run.json")
 
 

@@ -189,6 +189,11 @@ class SweBenchProblem:
             policy = policy_folder(self.task_id, strategy, model, self.repeat)
             write_evaluation(run_dir / "swebench" / policy / "logs", evaluation)
 
+    def explain(self, reply: Reply) -> str:
+        """The reason of a loss, the first failing tests and the end of the log; empty when it was not run."""
+        evaluation = self._graded.get(reply.text)
+        return failure_text(evaluation) if evaluation is not None else ""
+
     def _why_empty(self, reply: Reply) -> str:
         if not reply.text.strip():
             return "the reply is empty"
