@@ -129,6 +129,7 @@ class Overrides:
     origins: Mapping[str, str] = field(default_factory=dict)
     gates: tuple[tuple[str, str], ...] = ()
     """(text, where it stands): added to those of the files"""
+    missing_anchor: str | None = None
 
 
 def fingerprint(*parts: object) -> str:
@@ -150,6 +151,8 @@ def load(paths: Path | Sequence[Path] | None, overrides: Overrides | None = None
     settings = replace(settings, **dict(overrides.values), origins=origins)
     if overrides.gates:
         settings = replace(settings, gates=replace(settings.gates, rules=settings.gates.rules + overrides.gates))
+    if overrides.missing_anchor is not None:
+        settings = replace(settings, rating=replace(settings.rating, missing_anchor=overrides.missing_anchor))
     declared = [spec.name for spec in settings.strategies]
     settings = _select_strategies(settings, overrides.strategies)
     _check(settings, declared)

@@ -117,18 +117,17 @@ def read_settings(config: pytest.Config, paths: Sequence[Path]) -> Settings:
             values[name] = value
             origins[key] = origin
     strategies = _names(values.pop("strategies", None))
-    settings = load(
-        paths, Overrides(values=values, strategies=strategies, origins=origins, gates=tuple(_gates(config)))
-    )
-    settings = replace(settings, kind_options=_kind_options(config))
     missing_anchor = config.getoption("--elo-missing-anchor")
-    if missing_anchor is None:
-        return settings
-    return replace(
-        settings,
-        rating=replace(settings.rating, missing_anchor=missing_anchor),
-        origins={**settings.origins, "rating.missing_anchor": "--elo-missing-anchor"},
+    if missing_anchor is not None:
+        origins["rating.missing_anchor"] = "--elo-missing-anchor"
+    overrides = Overrides(
+        values=values,
+        strategies=strategies,
+        origins=origins,
+        gates=tuple(_gates(config)),
+        missing_anchor=missing_anchor,
     )
+    return replace(load(paths, overrides), kind_options=_kind_options(config))
 
 
 def _gates(config: pytest.Config) -> Iterator[tuple[str, str]]:
