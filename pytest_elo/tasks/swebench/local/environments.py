@@ -133,18 +133,26 @@ def _current() -> Environment:
 
 
 def _build(executable: Path, pins: Sequence[str], target: Path, wrap: Sequence[str]) -> None:
-    python = str(target / "bin" / "python")
+    """With uv where there is one; what it cannot do (it reads no pip.conf, say) is left to venv and pip."""
     if uv := shutil.which("uv"):
-        _run(
-            [uv, "venv", "--quiet", "--allow-existing", "--seed", "--python", str(executable), str(target)],
-            wrap,
-        )
-        install = [uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", python]
-    else:
-        _run([str(executable), "-m", "venv", str(target)], wrap)
-        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        try:
+            _build_with_uv(uv, executable, pins, target, wrap)
+        except ConfigError:
+            shutil.rmtree(target)
+            target.mkdir()
+        else:
+            return
+    _run([str(executable), "-m", "venv", str(target)], wrap)
     if pins:
-        _run([*install, *pins], wrap)
+        python = str(target / "bin" / "python")
+        _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *pins], wrap)
+
+
+def _build_with_uv(uv: str, executable: Path, pins: Sequence[str], target: Path, wrap: Sequence[str]) -> None:
+    _run([uv, "venv", "--quiet", "--allow-existing", "--seed", "--python", str(executable), str(target)], wrap)
+    if pins:
+        python = str(target / "bin" / "python")
+        _run([uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", python, *pins], wrap)
 
 
 def _run(command: Sequence[str], wrap: Sequence[str]) -> None:
