@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -141,6 +142,24 @@ def test_slots_are_shared_by_whoever_names_the_folder(tmp_path: Path) -> None:
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(work, range(6)))
     assert most == 2
+
+
+def test_pytest_may_stand_outside_of_the_interpreters_prefix(tmp_path: Path) -> None:
+    """As after ``pip install --user``: the interpreter has no pytest, neither as module nor as command."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
+    code = "from pytest_elo.tasks.swebench import load; import pathlib\n"
+    code += f"task = load({str(DATA / 'instances.jsonl')!r}, only=['mini__tables-1'], cache='cache')\n"
+    code += "print(task.pose('mini__tables-1', 0).preflight())"
+    site = sysconfig.get_path("purelib")
+    done = subprocess.run(
+        [str(tmp_path / "bare" / "bin" / "python"), "-c", code],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{site}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "None\n", done.stdout + done.stderr
 
 
 def test_most_specific_spec_wins(suite: dict[str, Instance], tmp_path: Path) -> None:
