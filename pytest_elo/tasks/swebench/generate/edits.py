@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_elo.tasks.swebench.patches import extract_diff
 
@@ -84,6 +84,7 @@ def apply_edits(edits: Sequence[Edit], read: Read) -> tuple[dict[str, str], list
     texts: dict[str, str] = {}
     problems: list[str] = []
     for number, edit in enumerate(edits, 1):
+        edit = replace(edit, path=_meant(edit, read))
         old = texts.get(edit.path, read(edit.path))
         if old is None and edit.search.strip():
             problems.append(f"block {number}: there is no file {edit.path}")
@@ -112,6 +113,14 @@ def make_diff(path: str, old: str | None, new: str) -> str:
     source = "/dev/null" if old is None else f"a/{path}"
     lines = difflib.unified_diff(before, after, source, f"b/{path}", n=3)
     return head + "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _meant(edit: Edit, read: Read) -> str:
+    """The path, without the folders that models put before it (``/testbed/``, ``path/to/``), of a known file."""
+    parts = edit.path.split("/")
+    tails = ("/".join(parts[i:]) for i in range(len(parts)))
+    known = (tail for tail in tails if read(tail) is not None)
+    return next(known, edit.path) if edit.search.strip() else edit.path
 
 
 def _path(line: str) -> str:

@@ -17,14 +17,15 @@ __all__ = [
 _INTRODUCTION = "You repair a Python repository. An issue was reported:"
 
 EDIT_FORMAT = """\
-Answer with edit blocks. Each block names a file on a line of its own, quotes the text to be replaced exactly
-as it stands in the file, and gives the new text:
+Answer with edit blocks. Each names a file on a line of its own, quotes lines of that file exactly as they stand, and
+gives the lines that take their place. If the file shapes/square.py had a function `area` that adds where it should
+multiply, the answer would be:
 
-path/to/file.py
+shapes/square.py
 <<<<<<< SEARCH
-the lines as they are
+    return width + height
 =======
-the lines as they should be
+    return width * height
 >>>>>>> REPLACE
 
 Quote as few lines as make the place unique. An empty SEARCH part makes a new file. Do not change tests."""
