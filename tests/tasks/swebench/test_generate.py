@@ -115,6 +115,15 @@ def test_edits_keep_crlf_and_make_new_files() -> None:
     assert "new file mode 100644\n--- /dev/null\n+++ b/new/g.py\n" in made.diff
 
 
+def test_whole_files_are_accepted_when_they_are_whole() -> None:
+    new = FILE.replace("2", "3")
+    reply = f'Here it is.\n<file path="src/f.py">\n{new}</file>\n<file path=g.py>\nx = 1\n</file>\n'
+    made = proposal(reply, {"f.py": FILE, "g.py": "x = 1\n"}.get)
+    assert (made.diff, made.files) == (make_diff("f.py", FILE, new), ("f.py", "g.py"))
+    assert proposal(reply[: reply.index("</file>")], {"f.py": FILE}.get).diff is None
+    assert proposal(f"<file path='new.py'>\n{FILE}</file>", {}.get).diff == make_diff("new.py", None, FILE)
+
+
 def test_a_raw_diff_is_accepted_and_no_change_is_none() -> None:
     diff = make_diff("f.py", FILE, FILE.replace("2", "3"))
     assert proposal(f"```diff\n{diff}```", {}.get).diff == diff

@@ -28,7 +28,8 @@ shapes/square.py
     return width * height
 >>>>>>> REPLACE
 
-Quote as few lines as make the place unique. An empty SEARCH part makes a new file. Do not change tests."""
+Quote as few lines as make the place unique. An empty SEARCH part makes a new file. A short file you may also give
+whole, with its changes, between <file path="..."> and </file> as above. Do not change tests."""
 
 AGENT = """\
 You repair a Python repository in a Linux sandbox without network. The repository is at /testbed, which is
@@ -68,7 +69,7 @@ def edit_prompt(issue: str, files: Sequence[tuple[str, str]], answer_format: str
 def repair_prompt(problems: Sequence[str], files: Sequence[tuple[str, str]]) -> str:
     """``files`` are the real texts of those named in the problems, as (path, text) pairs."""
     if not problems:
-        told = "Your answer held no edit block and no diff."
+        told = "Your answer changes nothing: it holds no edit block, no whole file that differs, and no diff."
     else:
         told = "Some of your edit blocks could not be applied:\n" + "\n".join(f"- {line}" for line in problems)
     shown = "".join(f'\n<file path="{path}">\n{text}</file>\n' for path, text in files)
