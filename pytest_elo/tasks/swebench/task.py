@@ -299,10 +299,13 @@ def load(
 def _fence_off(cache: Path) -> None:
     """Keep pytest and git out of a cache that lies inside a project: it holds whole repositories with tests."""
     files = {"conftest.py": "collect_ignore_glob = ['*']\n", ".gitignore": "*\n"}
-    cache.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        with contextlib.suppress(FileExistsError), open(cache / name, "x", encoding="utf-8") as file:
-            file.write(text)
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            with contextlib.suppress(FileExistsError), open(cache / name, "x", encoding="utf-8") as file:
+                file.write(text)
+    except OSError as error:
+        raise ConfigError(f"swebench: the cache cannot be written ({error}); name another folder: cache") from None
 
 
 def _chosen(here: Path, given: str | Path | None, usual: Path) -> Path | None:

@@ -39,6 +39,13 @@ def test_the_articles_settings_run_as_they_are(tmp_path: Path) -> None:
     assert (tmp_path / "repos" / "pytest-elo" / "mini__durations.git").is_dir()
 
 
+def test_a_cache_that_cannot_be_written_is_said_before_a_model_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    grade = load(DATA / "instances.jsonl", cache=tmp_path / "file" / "cache").pose("mini__poly-1", 0).preflight()
+    assert grade is not None
+    assert (grade.status, (grade.detail or "")[:45]) == ("unfaithful", "swebench: the cache cannot be written ([Errno")
+
+
 @pytest.mark.parametrize("named", ["SWE-bench_Verified", "SWE-bench/SWE-bench_Lite"])
 def test_names_of_the_hub_need_the_datasets_package(
     named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
