@@ -61,7 +61,8 @@ def write_run(folder: Path, outcomes: Iterable[Outcome]) -> list[Path]:
     """Write ``all_preds.jsonl`` and ``report.json`` of each policy and repeat among SWE-bench outcomes.
 
     Returns the folders below ``folder``, named by ``policy_folder``. The patch of an outcome is its answer; the
-    reason of a loss is the first word of its detail.
+    reason of a loss is the first word of its detail. Where the harness failed there is no prediction: an empty one
+    would be graded as the policy's loss.
     """
     groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
@@ -75,7 +76,7 @@ def write_run(folder: Path, outcomes: Iterable[Outcome]) -> list[Path]:
         judged = [outcome for outcome in members if outcome.status != "unfaithful"]
         write_predictions(
             target / "all_preds.jsonl",
-            [Prediction(outcome.item_id, name, outcome.answer or "") for outcome in judged],
+            [Prediction(o.item_id, name, o.answer or "") for o in judged if o.status != "infra_error"],
         )
         reasons = {outcome.item_id: _reason(outcome) for outcome in judged}
         unfaithful = {o.item_id: o.detail or "" for o in members if o.status == "unfaithful"}

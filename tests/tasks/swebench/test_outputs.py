@@ -127,7 +127,7 @@ def test_a_runs_outcomes_become_predictions_and_report(tmp_path: Path) -> None:
     assert [folder.name for folder in folders] == ["r3__org__m", "r3__org__m.1"]
     predictions = read_predictions(folders[0] / "all_preds.jsonl")
     assert {key: p.patch for key, p in predictions.items()} == {
-        k: s[2] or "" for k, s in statuses.items() if k != "g-1"
+        k: s[2] or "" for k, s in statuses.items() if k not in ("f-1", "g-1")
     }
     report = json.loads((folders[0] / "report.json").read_text())
     expected = {
