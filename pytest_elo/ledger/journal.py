@@ -2,9 +2,12 @@
 
 A shard is JSON lines, each one event: ``{"open": attempt}`` when an attempt starts, ``{"close": attempt}``
 when it ends, ``{"kept": {call_id: bool}}`` when a strategy has settled, ``{"outcome": outcome, "rerun": n}``,
-``{"expected": {task: {strategy: n}}}`` and ``{"note": text}``. Each line is one ``write`` on an ``O_APPEND``
-descriptor, so a killed process can lose at most the line it was writing, and an attempt that was on the wire
-stays visible as opened and never closed. A shard is locked as long as its process may write to it.
+``{"expected": {task: {strategy: n}}}`` and ``{"note": text}``. Where no disk is shared two more kinds travel
+and are not written: ``{"apart": {shard: place}}`` and ``{"response": line of the response store}``.
+
+Each line is one ``write`` on an ``O_APPEND`` descriptor, so a killed process can lose at most the line it was
+writing, and an attempt that was on the wire stays visible as opened and never closed. A shard is locked as long
+as its process may write to it.
 """
 
 from __future__ import annotations
@@ -12,10 +15,11 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_elo.errors import GatewayError
 from pytest_elo.ledger.locks import lock
 from pytest_elo.records import Attempt, Outcome, Tag
 
@@ -28,11 +32,13 @@ Payer = tuple[str, str, str, int]
 class Journal:
     """Writes events to this process's shard and keeps those not yet shipped to the controller.
 
-    Thread-safe. ``path`` may be ``None`` (a worker that shares no disk): then events only travel.
+    Thread-safe. ``path`` may be ``None``: then events only travel. When the shard can no longer be written (a full
+    disk), ``stop`` is told why, nothing more may be opened, and what ends still travels.
     """
 
-    def __init__(self, path: Path | None, run_id: str) -> None:
+    def __init__(self, path: Path | None, run_id: str, stop: Callable[[str], object] = lambda reason: None) -> None:
         self.run_id = run_id
+        self._stop = stop
         self._lock = threading.Lock()
         self._pending: list[str] = []
         self.written = 0
@@ -40,13 +46,18 @@ class Journal:
         self._unsettled: dict[str, Payer] = {}
         self._path = path
         self._descriptor: int | None = None
+        self._trouble: str | None = None
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             lock(self._descriptor)
 
     def open(self, attempt: Attempt) -> None:
-        self._write({"open": attempt.to_dict()})
+        """Raises ``GatewayError`` when the attempt cannot be put on record: then it must not be made."""
+        if self._trouble is None:
+            self._write({"open": attempt.to_dict()})
+        if self._trouble is not None:
+            raise GatewayError(self._trouble, kind="ledger")
 
     def close(self, attempt: Attempt) -> None:
         self._write({"close": attempt.to_dict()})
@@ -88,12 +99,24 @@ class Journal:
         """A sentence the report must print, such as a warning about a task's data."""
         self._write({"note": text})
 
-    def take(self) -> str:
-        """The JSON lines of every event since the last call: what the next report carries."""
+    def apart(self, shard: str, place: str) -> None:
+        """Tell the controller that this process keeps its shard where it cannot see it."""
+        self._write({"apart": {shard: place}}, travels_only=True)
+
+    def response(self, line: str) -> None:
+        """Ship a line of this host's response store to the controller's."""
+        self._write({"response": line}, travels_only=True)
+
+    def take(self, most: int | None = None) -> str:
+        """The JSON lines of events since the last call: what the next report carries.
+
+        ``most`` bounds the characters, but for a single event that is larger; the rest waits for the next call.
+        """
         if not self._pending:
             return ""
         with self._lock:
-            lines, self._pending = self._pending, []
+            n = len(self._pending) if most is None else _fitting(self._pending, most)
+            lines, self._pending = self._pending[:n], self._pending[n:]
         return "".join(lines)
 
     def shut(self) -> None:
@@ -103,13 +126,36 @@ class Journal:
                 os.close(self._descriptor)
                 self._descriptor = None
 
-    def _write(self, event: Event) -> None:
+    def _write(self, event: Event, *, travels_only: bool = False) -> None:
         line = json.dumps(event, separators=(",", ":")) + "\n"
         with self._lock:
             self._pending.append(line)
             self.written += 1
-            if self._descriptor is not None:
-                _write_all(self._descriptor, line.encode("ascii"))
+            if self._descriptor is not None and not travels_only:
+                try:
+                    _write_all(self._descriptor, line.encode("ascii"))
+                except OSError as error:
+                    self._fail(error, line)
+
+    def _fail(self, error: OSError, line: str) -> None:
+        if self._trouble is None:
+            self._trouble = (
+                f"{self._path} cannot be written ({error.strerror}), so nothing more is bought; make room and go on "
+                "with --elo-resume"
+            )
+            self._stop(self._trouble)
+        if line.startswith('{"open"'):  # it is not made
+            self._pending.remove(line)
+            self.written -= 1
+
+
+def _fitting(lines: Sequence[str], most: int) -> int:
+    size = 0
+    for n, line in enumerate(lines):
+        size += len(line)
+        if size > most:
+            return max(1, n)
+    return len(lines)
 
 
 def _payer(record: Attempt | Tag) -> Payer:
