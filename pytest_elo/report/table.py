@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pytest_elo.gates.words import gate_lines
-from pytest_elo.report.budget import budget_lines, equal_budgets
+from pytest_elo.report.budget import budget_lines, budgets_of
 from pytest_elo.report.build import Report
 from pytest_elo.report.flags import flag_lines, labels
 from pytest_elo.report.numbers import MISSING, interval, plain, signed
@@ -29,7 +29,7 @@ def lines(report: Report) -> list[str]:
     if report.rating is not None:
         out += [*strategy_table(report).splitlines(), ""]
         out += [*task_table(report.rating, labels(report)).splitlines(), ""]
-        budgets = equal_budgets(report.rating)
+        budgets = budgets_of(report)
         out += [*budget_lines(budgets), ""] if budgets is not None else []
     else:
         out += [*plain_table(report).splitlines(), ""]
