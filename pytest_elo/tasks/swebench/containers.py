@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import secrets
 import shutil
 import subprocess
@@ -34,6 +35,8 @@ from pytest_elo.tasks.swebench.script import BOOTSTRAP, Plan, new_word, read_sta
 from pytest_elo.tasks.swebench.session import ShellSession
 
 __all__ = ["ContainerRunner", "find_engine"]
+
+_AMD64 = ("x86_64", "AMD64")
 
 _GRACE_S = 10.0
 """Seconds after which a container ends itself if nobody has ended it at its limit."""
@@ -67,14 +70,14 @@ class ContainerRunner:
     Args:
         engine: path of ``docker`` or ``podman``, from ``find_engine``.
         cache: folder for verdicts.
-        platform: passed on when set (``linux/amd64`` on other machines).
+        platform: passed on where the machine is not the one that the official images are for.
         max_workers: containers at a time, over all processes that share the cache.
     """
 
     engine: str
     cache: Path
     limits: Limits = field(default_factory=Limits)
-    platform: str = ""
+    platform: str = field(default_factory=lambda: "" if platform.machine() in _AMD64 else "linux/amd64")
     max_workers: int = field(default_factory=lambda: os.cpu_count() or 1)
 
     @property
@@ -120,9 +123,9 @@ class ContainerRunner:
             raise ConfigError(
                 f"swebench: {instance.instance_id} has no 'image'; use a 5.x dataset, or the local runner"
             )
-        platform = ["--platform", self.platform] if self.platform else []
+        emulated = ["--platform", self.platform] if self.platform else []
         return [
-            self.engine, "run", "--rm", "--interactive", "--name", container, *platform,
+            self.engine, "run", "--rm", "--interactive", "--name", container, *emulated,
             "--network", "none", "--memory", f"{self.limits.memory_mb}m",
             "--pids-limit", str(self.limits.processes), "--security-opt", "no-new-privileges",
             "--cap-drop", "ALL", "--cap-add", "CHOWN", "--cap-add", "DAC_OVERRIDE", "--cap-add", "FOWNER",
