@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import sys
 import time
@@ -202,7 +203,7 @@ def test_a_hostile_patch_does_none_of_it(sandbox, anchored):
 
 
 def test_sigkill_in_mid_run_leaves_no_process_and_no_half_built_environment(anchored):
-    """The controller is killed while an environment is built, then while a patch sleeps and has daemons."""
+    """All are killed while an environment is built, then the controller while a patch sleeps and has daemons."""
     word = f"elo-mid-run-{os.getpid()}"
     patch = (
         "--- a/poly/__init__.py\n+++ b/poly/__init__.py\n@@ -1 +1,3 @@\n"
@@ -218,7 +219,7 @@ def test_sigkill_in_mid_run_leaves_no_process_and_no_half_built_environment(anch
     environments = anchored.evals / "cache" / "environments"
 
     anchored.set(tasks={"swebench": {**options, "environments": "own.json"}})
-    killed_when(anchored, lambda: list(environments.glob("*/pyvenv.cfg")))
+    killed_when(anchored, lambda: list(environments.glob("*/pyvenv.cfg")), workers_too=True)
     assert gone(str(environments))
     assert not list(environments.glob("*/.complete"))
 
@@ -229,15 +230,27 @@ def test_sigkill_in_mid_run_leaves_no_process_and_no_half_built_environment(anch
     assert len(list((anchored.evals / "cache" / "verdicts").rglob("*.json.gz"))) == 2  # the preflight's
 
 
-def killed_when(suite, there_is):
+def killed_when(suite, there_is, *, workers_too=False):
     """Start a session with two workers and kill its controller as soon as something is there."""
     session = suite.start("-n", "2")
     deadline = time.monotonic() + 120
     while not there_is() and session.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     assert there_is()
+    workers = children_of(session.pid) if workers_too else []
     session.kill()
+    for worker in workers:
+        os.kill(worker, signal.SIGKILL)
     session.communicate()
+
+
+def children_of(parent):
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if int(entry.read_text().rpartition(")")[2].split()[1]) == parent:
+                found.append(int(entry.parent.name))
+    return found
 
 
 def processes_with(word):
