@@ -14,7 +14,7 @@ from pytest_elo.records import MODEL_STATUSES, Comparison, Outcome
 if TYPE_CHECKING:
     from pytest_elo.rating.inputs import Comparisons, Usage
 
-__all__ = ["Dropped", "comparable", "comparison_records", "pair_outcomes", "usage_columns"]
+__all__ = ["TOKENS_UNKNOWN", "Dropped", "comparable", "comparison_records", "pair_outcomes", "usage_columns"]
 
 ItemCell = tuple[str, str, str]
 

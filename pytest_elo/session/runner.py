@@ -313,6 +313,7 @@ class Runner:
             condition=self._condition(key),
             strict=self.settings.strict,
             journal=journal,
+            run_dir=self.run_dir.path if self.run_dir.path.is_dir() else None,
         )
 
     async def _run(self, key: TrialKey) -> TrialResult:
