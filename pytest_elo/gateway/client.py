@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_elo.errors import ConfigError, GatewayError, NotRecordedError
-from pytest_elo.gateway.call import Call, Delivered
+from pytest_elo.gateway.call import Call
 from pytest_elo.gateway.context import CallRecord
 from pytest_elo.gateway.endpoint import Endpoint, check_model_name
 from pytest_elo.gateway.errors import outcome_status
+from pytest_elo.gateway.exchange import Delivered
 from pytest_elo.gateway.http import http_module
 from pytest_elo.gateway.limits import SharedLimits
 from pytest_elo.gateway.meter import Meter
