@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,8 @@ from pytest_elo.records import Message, Reply, Role, Sink, Tag
 
 if TYPE_CHECKING:
     import openai
+
+    from pytest_elo.gateway.proxy.server import Proxy
 
 __all__ = ["BoundAsk", "Gateway", "GatewaySettings", "seed_for"]
 
@@ -101,6 +104,8 @@ class Gateway:
             self.rules.time_left_s = time_left_s
         self._sync = SyncTransport(self.rules, endpoint)
         self._async = AsyncTransport(self.rules, endpoint)
+        self._proxy: Proxy | None = None
+        self._proxy_lock = threading.Lock()
 
     @property
     def model(self) -> str:
@@ -130,7 +135,7 @@ class Gateway:
             "api_key": "held-by-pytest-elo",
             "base_url": "http://replay.invalid" if self.endpoint is None else self.endpoint.base_url,
             "max_retries": 0,
-            "timeout": http_module().Timeout(**self._timeouts()),
+            "timeout": http_module().Timeout(**self.timeouts()),
         }
 
     def ask_as(
@@ -198,6 +203,16 @@ class Gateway:
         data = body.get("data") if isinstance(body, Mapping) else None
         return [str(entry["id"]) for entry in data or () if isinstance(entry, Mapping) and "id" in entry]
 
+    @property
+    def proxy(self) -> Proxy:
+        """The metering proxy for programs, started when first asked for."""
+        with self._proxy_lock:
+            if self._proxy is None:
+                from pytest_elo.gateway.proxy.server import Proxy
+
+                self._proxy = Proxy(self).start()
+            return self._proxy
+
     def _chat_call(self, tag: Tag, body: Mapping[str, Any], key: tuple[str, int] | None) -> Call:
         requested = {name: value for name, value in body.items() if name not in ("stream", "stream_options")}
         return Call(
@@ -220,9 +235,10 @@ class Gateway:
             "accept": "application/json",
             "user-agent": "pytest-elo",
         }
-        return http_module().Request(method, self._url(path), headers=headers, extensions={"timeout": self._timeouts()})
+        return http_module().Request(method, self._url(path), headers=headers, extensions={"timeout": self.timeouts()})
 
-    def _timeouts(self) -> dict[str, float]:
+    def timeouts(self) -> dict[str, float]:
+        """Of the phases of one request, in seconds, as the HTTP library names them."""
         timeout = self.settings.timeout_s
         return {
             "connect": min(timeout, _CONNECT_TIMEOUT_S),
@@ -232,7 +248,10 @@ class Gateway:
         }
 
     def close(self) -> None:
-        """Close the sync connections, the recordings' shard and the shared limits."""
+        """Close the proxy, the sync connections, the recordings' shard and the shared limits."""
+        if self._proxy is not None:
+            self._proxy.close()
+            self._proxy = None
         self._sync.close()
         self.rules.limits.close()
         if self.recordings is not None:

@@ -97,6 +97,11 @@ class Exchange(ABC):
         self._sent = time.perf_counter()
         return content
 
+    @property
+    def key(self) -> tuple[str, int] | None:
+        """Where the reply is recorded."""
+        return self._key
+
     @abstractmethod
     def _outgoing(self) -> bytes:
         """The content of the next attempt; ``_effective`` is what it says."""
