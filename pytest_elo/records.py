@@ -303,6 +303,11 @@ class Problem(Protocol):
     ``async generate(ask, *, sample, role, temperature, previous=None, feedback="") -> Draft``
         One sample, where that takes more than sending ``messages`` once; with ``previous`` (a ``Draft``) and
         ``feedback`` it revises that draft. Model and further parameters come bound to ``ask``.
+    ``statement: str``
+        What a program is told that works on the problem by itself; without it, the text of ``messages``.
+    ``workplace(furnish, command_s) -> context manager of a shell``
+        The prepared tree for a program, in a sandbox (``tasks.swebench.session.ShellSession``); ``furnish`` adds to
+        the sandbox's cell what the program needs.
     ``async grade_with(ask, reply) -> Grade``
         Grades with the help of a model, in place of ``grade``. ``ask`` charges to the role ``judge``.
     """

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +33,8 @@ from pytest_elo.records import Message, Reply, Role, Sink, Tag
 if TYPE_CHECKING:
     import openai
 
+    from pytest_elo.gateway.proxy.access import Access
+    from pytest_elo.gateway.proxy.lease import Admission
     from pytest_elo.gateway.proxy.server import Proxy
 
 __all__ = ["BoundAsk", "Gateway", "GatewaySettings", "seed_for"]
@@ -322,6 +326,33 @@ class BoundAsk:
         if isinstance(reply, GatewayError):
             raise reply
         return reply
+
+    @asynccontextmanager
+    async def lease(
+        self,
+        *,
+        calls: int | None = None,
+        tokens: int | None = None,
+        seconds: float | None = None,
+        model: str | None = None,
+        admission: Admission | None = None,
+    ) -> AsyncIterator[Access]:
+        """Access for a program that asks by itself, through the proxy; its calls are this ask's calls."""
+        from pytest_elo.gateway.proxy.access import Access
+        from pytest_elo.gateway.proxy.lease import Allowance
+
+        proxy = await asyncio.to_thread(lambda: self._gateway.proxy)
+        lease = proxy.lease(
+            replace(self._tag, role="agent"),
+            model=model or self._model,
+            allowance=Allowance(calls=calls, tokens=tokens, seconds=seconds),
+            admission=admission,
+        )
+        try:
+            yield Access(proxy, lease)
+        finally:
+            await asyncio.shield(asyncio.to_thread(proxy.end, lease))
+            self.calls.extend(lease.calls)
 
 
 def seed_for(seed: int, task_id: str, item_id: str, repeat: int, sample: int) -> int:

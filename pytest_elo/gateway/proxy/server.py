@@ -108,8 +108,10 @@ class Proxy:
         self._folder.cleanup()
 
     def error_of(self, lease: Lease) -> GatewayError | None:
-        """Why no call of the lease could succeed, as the run's own calls would say it."""
+        """Why the program got no answer, as the run's own calls would say it; ``None`` when that was its own doing."""
         failure = lease.failure
+        if failure is None and lease.calls and all(call.error_kind is not None for call in lease.calls):
+            failure = lease.calls[-1]
         if failure is None or failure.last is None:
             return None
         kind, row = failure.last.error_kind or "", failure.last

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Hashable, Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from pytest_elo.tasks.swebench.outputs import write_evaluation
 from pytest_elo.tasks.swebench.patches import patch_key
 from pytest_elo.tasks.swebench.predictions import Prediction, read_predictions
 from pytest_elo.tasks.swebench.runner import Evaluation, Runner
+from pytest_elo.tasks.swebench.sandbox.cell import Furnish
+from pytest_elo.tasks.swebench.session import ShellSession
 
 __all__ = ["SweBenchProblem", "failure_text"]
 
@@ -74,6 +77,15 @@ class SweBenchProblem:
     def messages(self) -> Sequence[Message]:
         """The one-shot prompt, for strategies that know nothing of ``generate``."""
         return single_messages(self.material, self._settings)
+
+    @property
+    def statement(self) -> str:
+        """The issue, for a program that works in the tree."""
+        return self.material.issue
+
+    def workplace(self, furnish: Furnish, command_s: float) -> AbstractContextManager[ShellSession]:
+        """The prepared tree for a program; a command in it may take ``command_s`` seconds."""
+        return self._runner().session(self.instance, "", command_s, furnish)
 
     async def generate(
         self,
