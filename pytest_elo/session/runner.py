@@ -210,7 +210,7 @@ class Runner:
         """
         from pytest_elo.gateway.context import current_calls, tagged
 
-        tag = self._tag(key) if key is not None else Tag(UNRATED, node_id, UNRATED)
+        tag = self.payer(key, node_id)
         watching = current_calls.set(calls)
         try:
             with tagged(tag):
@@ -218,6 +218,10 @@ class Runner:
         finally:
             current_calls.reset(watching)
             self.journal.keep_rest(tag)
+
+    def payer(self, key: TrialKey | None, node_id: str) -> Tag:
+        """Who pays for what a test asks by itself: its item, or the test that has none."""
+        return self._tag(key) if key is not None else Tag(UNRATED, node_id, UNRATED)
 
     def take_events(self) -> str:
         """Events since the last call, for the next report to carry."""
