@@ -16,7 +16,7 @@ from pytest_elo.errors import ConfigError
 from pytest_elo.strategies.programs import PRESETS
 from pytest_elo.tasks.swebench.sandbox import choose_sandbox
 from tests.harness import Suite
-from tests.loopback import Request, Response, completion, message, model_answer, responses_reply
+from tests.loopback import LoopbackGateway, Request, Response, message, model_answer, reply, responses_reply
 
 SHIPPED = Path(__file__).parents[2] / "evals" / "data" / "swebench"
 INSTANCE = json.loads((SHIPPED / "instances.jsonl").read_text("utf-8").splitlines()[0])
@@ -29,45 +29,24 @@ def solver(request: Request) -> Response:
     """A model that runs the known fix in the agent's own shell, then says that it is done."""
     body = request.body or {}
     path = request.path.partition("?")[0]
-    tools = {name: tool for tool in body.get("tools") or () if (name := _name(tool)) in SHELLS}
-    if not tools:
+    shell = next((name for tool in body.get("tools") or () if (name := _name(tool)) in SHELLS), None)
+    if shell is None:
         return model_answer(request)
-    name, turns = next(iter(tools)), _tool_results(body)
-    prompt, written = len(json.dumps(body)) // 4, 20 + 5 * turns
+    turns = _tool_results(body)
+    counted = {"prompt_tokens": len(json.dumps(body)) // 4, "completion_tokens": 20 + 5 * turns}
+    told = {"streamed": bool(body.get("stream")), **counted}
     if path.endswith("/messages"):
-        block = {
-            "type": "tool_use",
-            "id": f"toolu_{turns}",
-            "name": name,
-            "input": {"command": FIX, "description": "fix"},
-        }
-        content = [{"type": "text", "text": "All done."}] if turns else [block]
-        return message("", content=content, streamed=bool(body.get("stream")), **_counted(prompt, written))
+        asked = {"command": FIX, "description": "apply the fix"}
+        block = {"type": "tool_use", "id": f"toolu_{turns}", "name": shell, "input": asked}
+        return message("", content=[{"type": "text", "text": "All done."}] if turns else [block], **told)
     if path.endswith("/responses"):
-        given = (
-            {"cmd": FIX}
-            if name == "exec_command"
-            else {"command": FIX if name == "shell_command" else ["bash", "-c", FIX]}
-        )
-        call = {
-            "type": "function_call",
-            "id": "fc_1",
-            "call_id": f"call_{turns}",
-            "name": name,
-            "arguments": json.dumps(given),
-        }
-        output = None if turns else [call]
-        return responses_reply(
-            "All done.", output=output, streamed=bool(body.get("stream")), **_counted(prompt, written)
-        )
-    command = SUBMIT if turns else FIX
-    call = {
-        "id": f"call_{turns}",
-        "type": "function",
-        "function": {"name": name, "arguments": json.dumps({"command": command})},
-    }
-    answer = completion("Next.", finish_reason="tool_calls", tool_calls=[call], **_counted(prompt, written))
-    return Response(body=json.dumps(answer).encode(), billed=_bill(prompt, written))
+        arguments = {"exec_command": {"cmd": FIX}, "shell_command": {"command": FIX}}
+        given = json.dumps(arguments.get(shell, {"command": ["bash", "-c", FIX]}))
+        call = {"type": "function_call", "id": "fc_1", "call_id": f"call_{turns}", "name": shell, "arguments": given}
+        return responses_reply("All done.", output=None if turns else [call], **told)
+    function = {"name": shell, "arguments": json.dumps({"command": SUBMIT if turns else FIX})}
+    calls = [{"id": f"call_{turns}", "type": "function", "function": function}]
+    return reply("Next.", finish_reason="tool_calls", tool_calls=calls, **counted)
 
 
 def _name(tool):
@@ -79,16 +58,6 @@ def _tool_results(body):
     return text.count('"role": "tool"') + text.count('"function_call_output"') + text.count('"type": "tool_result"')
 
 
-def _counted(prompt, written):
-    return {"prompt_tokens": prompt, "completion_tokens": written}
-
-
-def _bill(prompt, written):
-    from tests.loopback import Billed
-
-    return Billed(prompt, written)
-
-
 @pytest.mark.parametrize("preset", sorted(PRESETS))
 def test_an_agent_repairs_an_instance_and_its_bill_is_the_ledger(pytester, preset):
     if shutil.which(PRESETS[preset].argv[0]) is None:
@@ -97,8 +66,6 @@ def test_an_agent_repairs_an_instance_and_its_bill_is_the_ledger(pytester, prese
         choose_sandbox()
     except ConfigError:
         pytest.skip("no sandbox works here")
-    from tests.loopback import LoopbackGateway
-
     suite = Suite(pytester)
     (suite.evals / "test_sums.py").unlink()
     shutil.copytree(SHIPPED, suite.evals / "swebench")
@@ -115,12 +82,7 @@ def test_an_agent_repairs_an_instance_and_its_bill_is_the_ledger(pytester, prese
     suite.strategies(coder={"kind": "command", "preset": preset, "seconds": 240})
     suite.set(tasks={"swebench": {"cache": str(suite.path / "cache")}})
     with LoopbackGateway(solver) as gateway:
-        run = suite.live(gateway, "--elo-limit", "1", "-s")
-    print(run.output)
-    for row in run.charged:
-        print({key: row[key] for key in ("role", "model", "http_status", "total_tokens", "error_kind", "attempt")})
-    for request in gateway.requests:
-        print(request.method, request.path, sorted(map(str, map(_name, (request.body or {}).get("tools") or ()))))
+        run = suite.live(gateway, "--elo-limit", "1")
     assert run.exit_code == 0, run.output
     (outcome,) = run.outcomes
     assert outcome["status"] == "correct", outcome
