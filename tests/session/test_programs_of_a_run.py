@@ -69,7 +69,6 @@ def test_a_program_competes_with_a_strategy(suite):
     except ConfigError:
         pytest.skip("no sandbox works here")
     python = str(Path(sys.executable).resolve())
-    twice = 'for i in 1 2; do "$0" -c "$1" "$2" "$3"; done'
     suite.strategies(
         baseline={"kind": "single"},
         program={"kind": "command", "command": [python, "-c", AGENT, "{problem}", "{model}"]},

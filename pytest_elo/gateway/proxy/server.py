@@ -29,7 +29,10 @@ _END_S = 10.0
 
 
 class Proxy:
-    """Forwards to the gateway of ``gateway`` under its rules. A context manager; ``lease`` gives programs access."""
+    """Forwards to the gateway of ``gateway`` under its rules. ``lease`` gives programs access.
+
+    Begin with ``start``, end with ``close`` or as a context manager.
+    """
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -43,7 +46,7 @@ class Proxy:
         self.port = 0
 
     def __enter__(self) -> Proxy:
-        return self.start()
+        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
