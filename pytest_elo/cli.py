@@ -127,6 +127,17 @@ def _programs(commands: Commands) -> None:
     proxy.add_argument("command", nargs="*", metavar="-- COMMAND", help="program to run with access to the proxy")
     proxy.set_defaults(run=_proxy)
 
+    clients = commands.add_parser("clients", help="configuration of Claude Code, Codex, Cline and CC Switch")
+    clients.add_argument("clients", nargs="*", metavar="CLIENT", help="claude-code, codex, cline or cc-switch")
+    clients.add_argument("--name", default="taotoken", help="the provider's name in the files (default taotoken)")
+    clients.add_argument("--base-url", default="", metavar="URL", help="default: gateway.base_url of elo.yaml")
+    clients.add_argument("--key-variable", default="", metavar="NAME", help="variable that holds the gateway's key")
+    clients.add_argument("--model", default="", metavar="NAME", help="default: the model of elo.yaml")
+    clients.add_argument("--small-model", default="", metavar="NAME", help="for Claude Code's background calls")
+    clients.add_argument("--write", action="store_true", help="write the files, each after asking, with a copy kept")
+    clients.add_argument("--yes", action="store_true", help="agree to every change")
+    clients.set_defaults(run=_clients)
+
 
 def _rating_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--anchor", metavar="NAME", help="strategy that all tasks are aligned on")
@@ -234,6 +245,21 @@ def _proxy(options: argparse.Namespace) -> int:
             strategy=options.strategy,
             command=options.command,
         )
+    )
+
+
+def _clients(options: argparse.Namespace) -> int:
+    from pytest_elo.session.clients_command import clients_command
+
+    return clients_command(
+        options.clients,
+        name=options.name,
+        base_url=options.base_url,
+        key_variable=options.key_variable,
+        model=options.model,
+        small_model=options.small_model,
+        write=options.write,
+        yes=options.yes,
     )
 
 
