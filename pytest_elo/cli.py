@@ -81,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     _comparing(commands)
 
     _programs(commands)
+    _reconciling(commands)
 
     embed = commands.add_parser("embed", help="fetch and check a small local model, for --elo-model embedded")
     embed.add_argument("name", nargs="?", metavar="NAME", help="smollm2, qwen2.5-coder-0.5b or qwen2.5-coder-1.5b")
@@ -137,6 +138,14 @@ def _programs(commands: Commands) -> None:
     clients.add_argument("--write", action="store_true", help="write the files, each after asking, with a copy kept")
     clients.add_argument("--yes", action="store_true", help="agree to every change")
     clients.set_defaults(run=_clients)
+
+
+def _reconciling(commands: Commands) -> None:
+    reconcile = commands.add_parser("reconcile", help="compare the ledger with what the provider billed")
+    reconcile.add_argument("run_dirs", type=Path, nargs="*", default=[Path(".elo/latest")], metavar="DIR")
+    reconcile.add_argument("--billed", required=True, metavar="N|CSV", help="tokens, or the provider's usage export")
+    reconcile.add_argument("--tolerance", type=float, default=0.03, metavar="T", help="share that may differ (0.03)")
+    reconcile.set_defaults(run=_reconcile)
 
 
 def _rating_options(parser: argparse.ArgumentParser) -> None:
@@ -261,6 +270,14 @@ def _clients(options: argparse.Namespace) -> int:
         write=options.write,
         yes=options.yes,
     )
+
+
+def _reconcile(options: argparse.Namespace) -> int:
+    from pytest_elo.report.reconcile import reconcile, render
+
+    result = reconcile(options.run_dirs, options.billed, options.tolerance)
+    print(render(result), end="")
+    return 0 if result.is_met else 1
 
 
 def _embed(options: argparse.Namespace) -> int:

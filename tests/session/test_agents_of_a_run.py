@@ -58,8 +58,35 @@ def _tool_results(body):
     return text.count('"role": "tool"') + text.count('"function_call_output"') + text.count('"type": "tool_result"')
 
 
-@pytest.mark.parametrize("preset", sorted(PRESETS))
+AGENTS = pytest.mark.parametrize("preset", sorted(PRESETS))
+
+
+@AGENTS
 def test_an_agent_repairs_an_instance_and_its_bill_is_the_ledger(pytester, preset):
+    suite = suite_for(pytester, preset)
+    with LoopbackGateway(solver) as gateway:
+        run = suite.live(gateway, "--elo-limit", "1")
+    assert run.exit_code == 0, run.output
+    (outcome,) = run.outcomes
+    assert outcome["status"] == "correct", outcome
+    assert sum(row["total_tokens"] for row in run.rows) == gateway.bill.total_tokens
+    assert {row["estimated"] for row in run.rows} == {None}
+    assert len(run.charged) >= 2
+
+
+@AGENTS
+def test_an_agent_takes_a_spent_allowance_for_an_end(pytester, preset):
+    """Nothing is sent again and again, and what it had done by then is graded."""
+    suite = suite_for(pytester, preset, limits={"calls": 1})
+    with LoopbackGateway(solver) as gateway:
+        run = suite.live(gateway, "--elo-limit", "1")
+    assert run.exit_code == 0, run.output
+    (outcome,) = run.outcomes
+    assert (outcome["status"], outcome["finish_reason"]) == ("correct", "limit_exceeded")
+    assert len(run.charged) == 1
+
+
+def suite_for(pytester, preset, **parameters):
     if shutil.which(PRESETS[preset].argv[0]) is None:
         pytest.skip(f"{PRESETS[preset].argv[0]} is not installed")
     try:
@@ -79,13 +106,5 @@ def test_an_agent_repairs_an_instance_and_its_bill_is_the_ledger(pytester, prese
             trial.grade()
         """,
     )
-    suite.strategies(coder={"kind": "command", "preset": preset, "seconds": 240})
-    suite.set(tasks={"swebench": {"cache": str(suite.path / "cache")}})
-    with LoopbackGateway(solver) as gateway:
-        run = suite.live(gateway, "--elo-limit", "1")
-    assert run.exit_code == 0, run.output
-    (outcome,) = run.outcomes
-    assert outcome["status"] == "correct", outcome
-    assert sum(row["total_tokens"] for row in run.rows) == gateway.bill.total_tokens
-    assert {row["estimated"] for row in run.rows} == {None}
-    assert len(run.charged) >= 2
+    suite.strategies(coder={"kind": "command", "preset": preset, "seconds": 120, **parameters})
+    return suite.set(tasks={"swebench": {"cache": str(suite.path / "cache")}})
