@@ -22,6 +22,7 @@ import threading
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
+_POLL_S = 0.05
 
 
 def relay(address: str) -> int:
@@ -110,10 +111,11 @@ def run(spec: dict[str, object], root: str) -> dict[str, object]:
             )
         except OSError as error:
             return {"ended": "not_started", "exit_code": 127, "reason": f"{argv[0]}: {error.strerror}"}
-        try:
-            code = process.wait(float(spec["seconds"]))  # type: ignore[arg-type]
-        except subprocess.TimeoutExpired:
-            return {"ended": "timeout", "exit_code": 124, "reason": ""}
+        deadline = time.monotonic() + float(spec["seconds"])  # type: ignore[arg-type]
+        while (code := process.poll()) is None:
+            if time.monotonic() > deadline or os.path.exists(at["stop"]):
+                return {"ended": "timeout", "exit_code": 124, "reason": ""}
+            time.sleep(_POLL_S)
         return {"ended": "exit", "exit_code": code if code >= 0 else 128 - code, "reason": ""}
 
 

@@ -27,6 +27,9 @@ __all__ = ["command", "suits"]
 _LIMIT = "limit_exceeded"
 """``finish_reason`` of an answer that stood when a limit was met."""
 _STDERR_SHOWN = 300
+_POLL_S = 0.25
+_GRACE_S = 10.0
+"""For a program to write down what it has, once its calls are refused."""
 
 
 async def command(
@@ -71,7 +74,11 @@ async def command(
         )
         try:
             open_place = getattr(problem, "workplace", None) or _empty(sandbox)
-            ended = await _in_thread(guest, open_place, how, output_bytes)
+            stopping = asyncio.create_task(_stop_when_refused(guest, access))
+            try:
+                ended = await _in_thread(guest, open_place, how, output_bytes)
+            finally:
+                stopping.cancel()
         finally:
             guest.close()
         return _settled(problem, access, ended, how)
@@ -142,6 +149,14 @@ async def _in_thread(guest: Guest, open_place: Any, how: str, output_bytes: int)
             raise
         except RunnerError as error:
             raise GatewayError(f"the program's sandbox failed: {error}", kind="sandbox") from error
+
+
+async def _stop_when_refused(guest: Guest, access: Access) -> None:
+    """End a program that goes on asking after it was refused: some wait minutes between a dozen tries."""
+    while access.refused is None:
+        await asyncio.sleep(_POLL_S)
+    await asyncio.sleep(_GRACE_S)
+    guest.stop()
 
 
 def _settled(problem: Problem, access: Access, ended: Ended, how: str) -> Answer:

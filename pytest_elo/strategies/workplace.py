@@ -30,6 +30,7 @@ _SLACK_S = 60.0
 _PATHS = {
     "tree": TREE,
     "problem_file": f"{GUEST}/problem.md",
+    "stop": f"{GUEST}/stop",
     "answer_file": "/tmp/elo-answer",
     "stdout": "/tmp/elo-stdout",
     "stderr": "/tmp/elo-stderr",
@@ -116,6 +117,10 @@ class Guest:
             _taken(session, answer, output_bytes),
             session.run(f"tail -c 2000 $ELO_ROOT{_PATHS['stderr']} 2>/dev/null").output,
         )
+
+    def stop(self) -> None:
+        """End the program, from any thread, as if its time were over."""
+        (self._folder / "stop").touch()
 
     def close(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -214,3 +214,18 @@ def test_an_installed_program_brings_its_folders(tmp_path: Path) -> None:
     assert (found, folders) == (str(modules / ".bin" / "x"), [modules])
     with pytest.raises(ConfigError, match="mounts: /no/such"):
         needed_folders("sh", ["/no/such"])
+
+
+def test_a_program_that_takes_no_for_an_answer_of_the_moment_is_ended(bench: Start, monkeypatch: Any) -> None:
+    monkeypatch.setattr("pytest_elo.strategies.command._GRACE_S", 0.5)
+    code = """
+import time
+while True:
+    try: print(ask("x"), flush=True)
+    except Exception: time.sleep(1)
+"""
+    server = bench([reply("42")])
+    started = time.monotonic()
+    spent = server.run("command", Item(), command=program(code), limits={"calls": 2}, seconds=300)
+    assert time.monotonic() - started < 30
+    assert (spent.text.split(), spent.answer.reply.finish_reason) == (["42", "42"], "limit_exceeded")

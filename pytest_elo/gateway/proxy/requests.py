@@ -210,12 +210,12 @@ async def _admission(lease: Lease) -> None:
             raise _RefusedError(401, "this token has ended with its item", "invalid_api_key")
         refusal = lease.refusal()
         if refusal is not None:
-            raise _RefusedError(402, f"pytest-elo: the program reached {refusal}", "elo_limit")
+            raise _RefusedError(403, f"pytest-elo: the program reached {refusal}", "elo_limit")
         may_go_on = lease.admission.may_go_on()
         if may_go_on:
             return
         if may_go_on is not None:
-            raise _RefusedError(402, "pytest-elo: the run is stopping", "elo_stop")
+            raise _RefusedError(403, "pytest-elo: the run is stopping", "elo_stop")
         await asyncio.sleep(_WAIT_S)
 
 

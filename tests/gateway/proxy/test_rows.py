@@ -176,7 +176,7 @@ def test_a_spent_allowance_is_a_clean_error_that_no_client_repeats(
             client.chat.completions.create(model="test-model", messages=QUESTION)
         with pytest.raises(anthropic.APIStatusError, match=words):
             anthropic_client(setup, lease).messages.create(model="test-model", max_tokens=9, messages=QUESTION)
-    assert (caught.value.status_code, caught.value.code) == (402, "elo_limit")
+    assert (caught.value.status_code, caught.value.code) == (403, "elo_limit")
     assert words in str(caught.value)
     assert lease.refused == words
     assert len(setup.server.requests) == len(setup.rows.closed) == n_served
