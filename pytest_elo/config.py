@@ -17,6 +17,13 @@ from typing import Any
 from pytest_elo._text import did_you_mean
 from pytest_elo.config_files import Document, merged, read_document
 from pytest_elo.config_gates import GateSettings, check_gates, gates_of
+from pytest_elo.config_strategies import (
+    DEFAULT_STRATEGIES,
+    StrategySpec,
+    check_task_strategies,
+    ladders_of,
+    strategies_of,
+)
 from pytest_elo.errors import ConfigError
 
 __all__ = [
@@ -32,15 +39,6 @@ __all__ = [
 
 DEFAULT_BASE_URL = "https://taotoken.net/api"
 DEFAULT_KEY_VARIABLE = "TAOTOKEN_API_KEY"
-
-
-@dataclass(frozen=True, slots=True)
-class StrategySpec:
-    """A strategy as declared: its name in tables and ids, its kind, and the kind's parameters."""
-
-    name: str
-    kind: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +64,6 @@ class RatingSettings:
     missing_anchor: str = "error"
     online_k: float | None = None
     """K of the online Elo view, a further table; ``None``: there is none. No rating depends on it."""
-
-
-DEFAULT_STRATEGIES = (
-    StrategySpec("baseline", "single", {"temperature": 0.0}),
-    StrategySpec("r3", "vote", {"n": 3, "temperature": 0.8}),
-    StrategySpec("r5", "vote", {"n": 5, "temperature": 0.8}),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +111,11 @@ class Settings:
 
     def strategy(self, name: str) -> StrategySpec:
         return next(spec for spec in self.strategies if spec.name == name)
+
+    def strategies_of(self, task_id: str) -> tuple[StrategySpec, ...]:
+        """Those that a task's items run under: all, or what its ``strategies`` names of the selected ones."""
+        named = self.tasks.get(task_id, {}).get("strategies")
+        return tuple(spec for spec in self.strategies if named is None or spec.name in named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +197,7 @@ def _from_document(document: Document) -> Settings:
     found, path = document.values, document.paths[0]
     where = str(path)
     gateway = _section(found, "gateway", where)
-    strategies = _strategies(found.get("strategies"), where)
+    strategies = strategies_of(found.get("strategies"), where)
     values: dict[str, Any] = {
         "path": path,
         "paths": document.paths,
@@ -224,8 +220,9 @@ def _from_document(document: Document) -> Settings:
     elif "anchor" in found:
         values["anchor"] = found["anchor"]
     names = [spec.name for spec in values.get("strategies", DEFAULT_STRATEGIES)]
-    values["ladders"] = _ladders(found.get("ladders"), names, where)
+    values["ladders"] = ladders_of(found.get("ladders"), names, where)
     values["tasks"] = _tasks(found.get("tasks"), where)
+    check_task_strategies(values["tasks"], names, where)
     values["models"] = _section(found, "models", where)
     values["prices"], values["prices_date"] = _prices(found.get("prices"), where)
     gates_from = next((file for key, file in document.origins.items() if key.split(".")[0] == "gates"), path)
@@ -278,39 +275,6 @@ def _section(document: Mapping[str, Any], name: str, where: str) -> dict[str, An
     return value
 
 
-def _strategies(value: object, where: str) -> tuple[StrategySpec, ...]:
-    if value is None:
-        return ()
-    if not isinstance(value, dict) or not value:
-        raise ConfigError(f"{where}: strategies must map names to {{kind: ..., ...}}")
-    specs = []
-    for name, body in value.items():
-        if not _is_name(name):
-            raise ConfigError(f"{where}: strategies: {name!r} is not a usable name; use letters, digits, _ and .")
-        if not isinstance(body, dict) or "kind" not in body:
-            raise ConfigError(f"{where}: strategies.{name}: needs a mapping with a 'kind', such as {{kind: single}}")
-        parameters = {key: item for key, item in body.items() if key != "kind"}
-        specs.append(StrategySpec(name, str(body["kind"]), parameters))
-    return tuple(specs)
-
-
-def _is_name(name: object) -> bool:
-    # "-" separates the item from the strategy in test ids, so a strategy's name cannot hold one.
-    return isinstance(name, str) and name.isascii() and bool(name) and name.replace("_", "").replace(".", "").isalnum()
-
-
-def _ladders(value: object, names: list[str], where: str) -> tuple[tuple[str, ...], ...]:
-    if value is None:
-        return (tuple(names),) if len(names) > 1 else ()
-    if not isinstance(value, list) or not all(isinstance(ladder, list) for ladder in value):
-        raise ConfigError(f"{where}: ladders must be a list of lists of strategy names, such as [[baseline, r3, r5]]")
-    for ladder in value:
-        for name in ladder:
-            if name not in names:
-                raise ConfigError(f"{where}: ladders: no strategy is named {name!r}{did_you_mean(str(name), names)}")
-    return tuple(tuple(ladder) for ladder in value)
-
-
 def _tasks(value: object, where: str) -> dict[str, dict[str, Any]]:
     if value is None:
         return {}
@@ -344,6 +308,12 @@ def _check(settings: Settings, declared: list[str]) -> None:
         raise ConfigError(
             f"{where}: the anchor {settings.anchor!r} is no strategy{did_you_mean(settings.anchor, declared)}"
         )
+    for task, options in settings.tasks.items():
+        if settings.rating.missing_anchor == "error" and settings.anchor not in options.get("strategies", declared):
+            raise ConfigError(
+                f"{where}: tasks.{task}.strategies lacks the anchor {settings.anchor!r}, on which tasks are aligned; "
+                "add it, or set rating.missing_anchor to drop"
+            )
     for name, choices in _CHOICES.items():
         value = getattr(settings.rating, name)
         if value not in choices:

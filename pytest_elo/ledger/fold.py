@@ -35,6 +35,9 @@ class Ledger:
     notes: set[str] = field(default_factory=set)
     expected: dict[str, dict[str, int]] = field(default_factory=dict)
     """How many outcomes the run is to have, by task and strategy."""
+    apart: dict[str, str] = field(default_factory=dict)
+    """Shards that stand on another disk: name to host and folder."""
+    _responses: list[str] = field(default_factory=list)
     _attempts: dict[tuple[str, int], Attempt] = field(default_factory=dict)
     _kept: dict[str, bool] = field(default_factory=dict)
     _outcomes: dict[OutcomeKey, Outcome] = field(default_factory=dict)
@@ -66,6 +69,10 @@ class Ledger:
             self._settle(Outcome.from_dict(event["outcome"]), int(event.get("rerun", 0)))
         elif "expected" in event:
             self.expect(event["expected"])
+        elif "response" in event:
+            self._responses.append(str(event["response"]))
+        elif "apart" in event:
+            self.apart.update(event["apart"])
         elif "note" in event:
             self.notes.add(str(event["note"]))
         else:
@@ -95,6 +102,11 @@ class Ledger:
             known = self.expected.setdefault(task, {})
             for strategy, count in strategies.items():
                 known[strategy] = max(known.get(strategy, 0), count)
+
+    def take_responses(self) -> list[str]:
+        """Lines for the response store that have arrived since the last call."""
+        lines, self._responses = self._responses, []
+        return lines
 
     def add_attempts(self, attempts: Iterable[Attempt]) -> None:
         for attempt in attempts:

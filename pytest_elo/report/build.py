@@ -98,7 +98,7 @@ def build_from(
         dropped=dropped,
         rating=rating,
         unrated=unrated,
-        notes=[*header.get("notes", ()), *notes, *partial],
+        notes=[*header.get("notes", ()), *header.get("lost", {}).values(), *notes, *partial],
         overrides=overrides,
     )
 

@@ -55,7 +55,7 @@ class Collector:
 
     def _order(self, task_id: str, item_id: str, repeat: int) -> list[StrategySpec]:
         # A warm prompt cache favours whichever strategy comes second, so none always does.
-        specs = list(self._settings.strategies)
+        specs = list(self._settings.strategies_of(task_id))
         if len(specs) < 2:
             return specs
         random.Random(f"{self._settings.seed}/{task_id}/{item_id}/{repeat}").shuffle(specs)
@@ -72,6 +72,7 @@ class Collector:
             return task
         options = dict(self._settings.tasks.get(named, {})) if named is not None else {}
         configured = options.pop("data", None)
+        options.pop("strategies", None)
         data = mark.kwargs.get("data", configured)
         if named is None or not isinstance(data, str | Path):
             raise ConfigError(f"{module}: the elo mark is incomplete: {MARK_HELP}")
@@ -92,7 +93,7 @@ class Collector:
         # Items of one task may differ in what they offer (an own task's checks do), so all are looked at.
         for item_id in item_ids:
             problem = task.pose(item_id, 0)
-            for spec in self._settings.strategies:
+            for spec in self._settings.strategies_of(task.task_id):
                 check_problem(spec.name, spec.kind, spec.parameters, problem)
 
     def _check_strategies(self) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_elo.errors import ConfigError, GatewayError, LimitExceededError
 from pytest_elo.records import Answer, Problem, Reply
 from pytest_elo.strategies.asks import LimitedAsk
-from pytest_elo.strategies.programs import Program, preset
+from pytest_elo.strategies.programs import Program, needed_folders, preset
 
 if TYPE_CHECKING:
     from pytest_elo.gateway.proxy.access import Access
@@ -60,7 +60,7 @@ async def command(
     """
     from pytest_elo.strategies.workplace import Guest
 
-    suits(problem, command=command, preset=preset, answer=answer)
+    suits(problem, command=command, preset=preset, answer=answer, mounts=mounts)
     program = _program(command, preset, environment)
     how = answer or ("diff" if hasattr(problem, "workplace") else "stdout")
     async with _turn(ask, at_once or os.cpu_count() or 1), ask.lease(model=model) as access:
@@ -81,7 +81,9 @@ async def command(
                 stopping.cancel()
         finally:
             guest.close()
-        return _settled(problem, access, ended, how)
+        if access.was_stopped:
+            raise asyncio.CancelledError("the run is stopping")
+        return _settled(problem, access, ended)
 
 
 def suits(
@@ -90,12 +92,13 @@ def suits(
     command: Sequence[str] | None = None,
     preset: str | None = None,
     answer: str | None = None,
+    mounts: Sequence[str] = (),
     **_: object,
 ) -> None:
-    """Raises ``ConfigError`` for a command that cannot be run."""
+    """Raises ``ConfigError`` for a command that cannot be run here."""
     if (command is None) == (preset is None):
         raise ConfigError("command needs either 'command: [program, ...]' or 'preset: NAME'")
-    _program(command, preset, None)
+    needed_folders(_program(command, preset, None).argv[0], mounts)
     if answer is not None and (not isinstance(answer, str) or answer.startswith("/") or ".." in answer.split("/")):
         raise ConfigError(f"answer is {answer!r}; write stdout, diff, file, or a path inside the tree")
 
@@ -153,13 +156,13 @@ async def _in_thread(guest: Guest, open_place: Any, how: str, output_bytes: int)
 
 async def _stop_when_refused(guest: Guest, access: Access) -> None:
     """End a program that goes on asking after it was refused: some wait minutes between a dozen tries."""
-    while access.refused is None:
+    while access.refused is None and not access.was_stopped:
         await asyncio.sleep(_POLL_S)
     await asyncio.sleep(_GRACE_S)
     guest.stop()
 
 
-def _settled(problem: Problem, access: Access, ended: Ended, how: str) -> Answer:
+def _settled(problem: Problem, access: Access, ended: Ended) -> Answer:
     where = f"{problem.task_id}[{problem.item_id}]"
     if ended.ended == "not_started":
         raise ConfigError(f"{where}: the program does not start: {ended.reason}")

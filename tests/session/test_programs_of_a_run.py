@@ -95,3 +95,20 @@ def test_a_program_competes_with_a_strategy(suite):
     assert len({row["item_id"] for row in rows}) == 3
     assert sum(row["total_tokens"] for row in run.rows) == billed(gateway)
     assert sum(row["strategy"] == "starved" for row in run.charged) == 3
+
+
+def test_a_run_that_stops_takes_no_half_work_for_an_outcome(suite):
+    try:
+        choose_sandbox()
+    except ConfigError:
+        pytest.skip("no sandbox works here")
+    python = str(Path(sys.executable).resolve())
+    often = AGENT.replace("print(", "import time\nfor _ in range(200): time.sleep(0.1); print(")
+    suite.strategies(program={"kind": "command", "command": [python, "-c", often, "{problem}", "{model}"]})
+    with LoopbackGateway(model_answer) as gateway:
+        run = suite.items(2).live(gateway, "--elo-token-budget", "300")
+    assert run.exit_code == 2, run.output
+    assert "the budget of 300 tokens is used up" in run.output
+    assert run.outcomes == []
+    assert 1 < len(run.charged) < 100
+    assert sum(row["total_tokens"] for row in run.rows) == billed(gateway)

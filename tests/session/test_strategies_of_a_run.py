@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -162,3 +163,67 @@ def test_repeats_are_outcomes_of_their_own_with_seeds_of_their_own(suite) -> Non
         assert len(seeds[item, "r3"]) == 9
         assert seeds[item, "r3"] == seeds[item, "bo3"] > seeds[item, "baseline"]
     assert KEY not in run.output
+
+
+def test_repeats_that_disagree_at_temperature_0_are_said(suite) -> None:
+    """A server whose answers vary with its load: what temperature 0 does not give is measured, not assumed."""
+    asked = Counter()
+
+    def wavering(request: Request) -> Response:
+        said = request.body["messages"][-1]["content"]
+        asked[said] += 1
+        return reply("ANSWER: 7") if said.startswith("What is 1 ") and asked[said] == 2 else answer(request)
+
+    suite.items(3).set(repeats=2).strategies(baseline={"kind": "single", "temperature": 0})
+    with LoopbackGateway(wavering) as gateway:
+        run = suite.live(gateway)
+    assert run.exit_code == 0, run.output
+    assert (
+        "warning: repeats of sums/baseline differ in answer on 1 of 3 items, in score on 1, at temperature 0: "
+        "what answers does not repeat itself" in run.output
+    )
+
+
+TWO_TASKS = """
+import pytest
+
+
+@pytest.mark.elo("sums", kind="own", data="tasks.yaml")
+def test_sums(trial):
+    trial.grade()
+
+
+@pytest.mark.elo("more", kind="own", data="tasks.yaml")
+def test_more(trial):
+    trial.grade()
+"""
+
+
+def test_a_task_runs_under_the_strategies_it_names(suite) -> None:
+    suite.file("evals/test_sums.py", TWO_TASKS).items(2).set(tasks={"more": {"strategies": ["baseline", "again"]}})
+    suite.strategies(baseline={"kind": "single"}, r3={"kind": "vote", "n": 3}, again={"kind": "single"})
+    with LoopbackGateway(answer) as gateway:
+        run = suite.live(gateway, "-v")
+        ran = {(outcome["task_id"], outcome["strategy"]) for outcome in run.outcomes}
+        nothing_left = suite.live(gateway, "--elo-strategies", "r3", "-rs")
+    assert run.exit_code == 0, run.output
+    assert ran == {("sums", name) for name in ("baseline", "r3", "again")} | {("more", "baseline"), ("more", "again")}
+    assert {outcome["task_id"] for outcome in nothing_left.outcomes} == {"sums"}
+    assert "1 skipped" in nothing_left.output
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        (["r4"], "tasks.sums.strategies: no strategy is named 'r4'; known: baseline, r3"),
+        ("r3", "give a list of"),
+        (["r3"], "lacks the anchor 'baseline'"),
+    ],
+)
+def test_a_strategy_that_a_task_names_must_exist(suite, named, said) -> None:
+    suite.strategies(baseline={"kind": "single"}, r3={"kind": "vote", "n": 3}).set(
+        tasks={"sums": {"strategies": named}}
+    )
+    run = suite.run()
+    assert run.exit_code == 4, run.output
+    assert said in run.output

@@ -192,7 +192,8 @@ def test_without_walls_it_works_the_same_on_request(bench: Start) -> None:
         ({"command": ["a"], "preset": "codex"}, "either 'command"),
         ({"command": "mini --task x"}, "write a list of words"),
         ({"preset": "claude"}, "did you mean 'claude-code'"),
-        ({"command": ["a"], "answer": "/etc/passwd"}, "a path inside the tree"),
+        ({"command": ["sh"], "answer": "/etc/passwd"}, "a path inside the tree"),
+        ({"command": ["no-such-program"]}, "is not installed here"),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_is_spent(parameters: dict[str, Any], words: str) -> None:

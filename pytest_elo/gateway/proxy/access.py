@@ -49,6 +49,11 @@ class Access:
         return self._lease.refused
 
     @property
+    def was_stopped(self) -> bool:
+        """Whether the run stopped while the program worked."""
+        return self._lease.was_stopped
+
+    @property
     def calls(self) -> Sequence[CallRecord]:
         return self._lease.calls
 

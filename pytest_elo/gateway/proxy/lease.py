@@ -58,6 +58,8 @@ class Lease:
     """Whether task, item and strategy may stand in the path (a proxy that runs alone)."""
     refused: str | None = None
     """Which limit the program met, in words."""
+    was_stopped: bool = False
+    """Whether a call was refused because the run is stopping: what the program did after that says nothing."""
     failure: CallRecord | None = None
     """The first call of the main model that no further call could have mended (key, address, model, quota)."""
     is_over: bool = False

@@ -215,6 +215,7 @@ async def _admission(lease: Lease) -> None:
         if may_go_on:
             return
         if may_go_on is not None:
+            lease.was_stopped = True
             raise _RefusedError(403, "pytest-elo: the run is stopping", "elo_stop")
         await asyncio.sleep(_WAIT_S)
 
