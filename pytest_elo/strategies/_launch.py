@@ -93,7 +93,7 @@ def run(spec: dict[str, object], root: str) -> dict[str, object]:
     with open(at["problem_file"], encoding="utf-8") as stream:
         problem = stream.read()
     origin = f"http://127.0.0.1:{relay(at['socket'])}"
-    values: dict[str, str] = {**spec["values"], "origin": origin, "tree": at["tree"]}  # type: ignore[dict-item]
+    values: dict[str, str] = {**spec["values"], "origin": origin, "tree": at["tree"], "scratch": at["scratch"]}  # type: ignore[dict-item]
     access = {name: filled(text, values) for name, text in spec["access"].items()}  # type: ignore[attr-defined]
     values |= {name.lower(): text for name, text in access.items()}
     values |= {"problem": problem, "problem_file": at["problem_file"], "answer_file": at["answer_file"]}

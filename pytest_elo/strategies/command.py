@@ -51,7 +51,8 @@ async def command(
     """Run a program on the problem; all its calls are charged to the item.
 
     ``command`` is a list of words with placeholders (``{problem}``, ``{problem_file}``, ``{model}``,
-    ``{overhead_model}``, ``{openai_base_url}``, ``{anthropic_base_url}``, ``{token}``, ``{tree}``, ``{answer_file}``),
+    ``{overhead_model}``, ``{openai_base_url}``, ``{anthropic_base_url}``, ``{token}``, ``{tree}``, ``{scratch}``,
+    ``{answer_file}``),
     ``preset`` the name of a known one. ``answer`` is ``stdout``, ``diff``, ``file`` (what is in ``{answer_file}``) or a
     path in the tree; by default the diff where the task has a tree, else stdout. What stands when ``seconds`` are over
     or a limit is met is the answer. At most ``at_once`` programs (default: the machine's cores) run in a process.
@@ -98,7 +99,7 @@ def suits(
     """Raises ``ConfigError`` for a command that cannot be run here."""
     if (command is None) == (preset is None):
         raise ConfigError("command needs either 'command: [program, ...]' or 'preset: NAME'")
-    needed_folders(_program(command, preset, None).argv[0], mounts)
+    needed_folders(_program(command, preset, None).argv, mounts)
     if answer is not None and (not isinstance(answer, str) or answer.startswith("/") or ".." in answer.split("/")):
         raise ConfigError(f"answer is {answer!r}; write stdout, diff, file, or a path inside the tree")
 

@@ -59,7 +59,7 @@ PRESETS: Mapping[str, Program] = {
     "mini-swe-agent": Program(
         argv=[
             "mini", "--yolo", "--exit-immediately", "--model", "openai/{model}", "--task", "{problem}",
-            "--output", "/tmp/trajectory.json",
+            "--output", "{scratch}/trajectory.json",
         ],
         environment={
             "MSWEA_CONFIGURED": "true",
@@ -85,18 +85,21 @@ def interpreter() -> Path:
     return Path(sys.executable).resolve()
 
 
-def needed_folders(program: str, extra: Sequence[str] = ()) -> tuple[str, list[Path]]:
-    """The program's path and the folders that it needs to see, for programs outside the system's own.
+def needed_folders(words: Sequence[str], extra: Sequence[str] = ()) -> tuple[str, list[Path]]:
+    """The program's path and the folders and files that a command needs to see, outside the system's own.
 
-    Found are the installation prefix (``X`` of ``X/bin/program``), the outermost ``node_modules``, and what symbolic
-    links and the first line of a script lead to. Raises ``ConfigError`` for a program that is not installed, and where
-    a home folder would have to be shown as a whole.
+    Found are the installation prefix (``X`` of ``X/bin/program``), the outermost ``node_modules``, what symbolic links
+    and the first line of a script lead to, and what other words name as absolute paths.
+
+    Raises ``ConfigError`` for a program that is not installed, and where a home folder would have to be shown.
     """
+    program = words[0]
     found = shutil.which(program)
     if found is None:
         raise ConfigError(f"command: {program!r} is not installed here (not on PATH); install it or give its path")
     path = Path(os.path.abspath(found))
     folders = [_checked(folder, program) for folder in _prefixes(path)]
+    folders += [_checked(Path(word), word) for word in words[1:] if word.startswith("/") and Path(word).exists()]
     folders += [_existing(Path(name)) for name in extra]
     kept: list[Path] = []
     for folder in sorted(set(folders), key=lambda folder: len(folder.parts)):

@@ -30,6 +30,7 @@ _SLACK_S = 60.0
 _PATHS = {
     "tree": TREE,
     "problem_file": f"{GUEST}/problem.md",
+    "scratch": "/tmp",
     "stop": f"{GUEST}/stop",
     "answer_file": "/tmp/elo-answer",
     "stdout": "/tmp/elo-stdout",
@@ -66,7 +67,7 @@ class Guest:
         mounts: Sequence[str],
     ) -> None:
         argv = list(program.argv)
-        argv[0], folders = needed_folders(argv[0], mounts)
+        argv[0], folders = needed_folders(argv, mounts)
         self._folders = folders
         self._access = access
         self._seconds = seconds

@@ -211,10 +211,20 @@ def test_an_installed_program_brings_its_folders(tmp_path: Path) -> None:
     script.write_text("#!/usr/bin/env sh\n")
     script.chmod(0o755)
     (modules / ".bin" / "x").symlink_to(script)
-    found, folders = needed_folders(str(modules / ".bin" / "x"))
+    found, folders = needed_folders([str(modules / ".bin" / "x"), "/no/such/word"])
     assert (found, folders) == (str(modules / ".bin" / "x"), [modules])
     with pytest.raises(ConfigError, match="mounts: /no/such"):
-        needed_folders("sh", ["/no/such"])
+        needed_folders(["sh"], ["/no/such"])
+    with pytest.raises(ConfigError, match="would show your files"):
+        needed_folders(["sh", os.path.expanduser("~")])
+
+
+def test_a_script_named_in_the_command_is_seen_and_its_neighbours_are_not(bench: Start, tmp_path: Path) -> None:
+    (tmp_path / "solve.py").write_text(ASK + "print(ask('x'), os.path.exists(sys.argv[2]))")
+    (tmp_path / "secret.txt").write_text("x")
+    words = [PYTHON, str(tmp_path / "solve.py"), "{model}", str(tmp_path) + "/./secret.txt"]
+    spent = bench([reply("42")]).run("command", Item(), command=[*words[:3], words[3].replace("/tmp", "{scratch}")])
+    assert spent.text.split() == ["42", "False"]
 
 
 def test_a_program_that_takes_no_for_an_answer_of_the_moment_is_ended(bench: Start, monkeypatch: Any) -> None:

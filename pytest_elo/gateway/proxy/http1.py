@@ -158,7 +158,8 @@ class Connection(asyncio.Protocol):
     async def _respond(self, request: Request, answer: Answer) -> None:
         if answer.stream is None:
             length = ("content-length", str(len(answer.content)))
-            self._send(_response(answer, [length]), h11.Data(data=answer.content), h11.EndOfMessage())
+            content = b"" if request.method == "HEAD" else answer.content
+            self._send(_response(answer, [length]), h11.Data(data=content), h11.EndOfMessage())
             return
         self._send(_response(answer, [("transfer-encoding", "chunked")]))
         try:

@@ -26,6 +26,7 @@ __all__ = ["Proxy"]
 
 _HOST = "127.0.0.1"
 _END_S = 10.0
+_LONGEST_FOLDER = 80
 
 
 class Proxy:
@@ -41,7 +42,7 @@ class Proxy:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="pytest-elo proxy", daemon=True)
         self._requests = Requests(gateway, self._leases)
-        self._folder = tempfile.TemporaryDirectory(prefix="elo-proxy-")
+        self._folder = _short_folder()
         self._servers: list[asyncio.AbstractServer] = []
         self.port = 0
 
@@ -67,7 +68,10 @@ class Proxy:
 
     @property
     def socket(self) -> Path:
-        """The Unix socket, for programs in a network namespace of their own. Only this user may open it."""
+        """The Unix socket, for programs in a network namespace of their own. Only this user may open it.
+
+        There is none on systems without such sockets.
+        """
         return Path(self._folder.name) / "proxy.sock"
 
     def lease(
@@ -140,7 +144,9 @@ class Proxy:
         loop = asyncio.get_running_loop()
         server = await loop.create_server(connection, _HOST, port, family=socket.AF_INET, backlog=512)
         self.port = server.sockets[0].getsockname()[1]
-        self._servers = [server, await loop.create_unix_server(connection, str(self.socket), backlog=512)]
+        self._servers = [server]
+        if hasattr(socket, "AF_UNIX"):
+            self._servers.append(await loop.create_unix_server(connection, str(self.socket), backlog=512))
 
     async def _stop(self) -> None:
         for server in self._servers:
@@ -153,3 +159,12 @@ class Proxy:
             connection.abort()
         await asyncio.gather(*(connection.ended() for connection in connections))
         await self._requests.aclose()
+
+
+def _short_folder() -> tempfile.TemporaryDirectory[str]:
+    """A folder for the socket: the path of one may be no longer than about a hundred bytes."""
+    folder = tempfile.TemporaryDirectory(prefix="elo-proxy-")
+    if len(folder.name) <= _LONGEST_FOLDER or not Path("/tmp").is_dir():
+        return folder
+    folder.cleanup()
+    return tempfile.TemporaryDirectory(prefix="elo-proxy-", dir="/tmp")

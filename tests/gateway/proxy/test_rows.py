@@ -198,6 +198,10 @@ def test_only_loopback_is_answered_and_nothing_else_is_reached(connect: Connect)
         assert post(proxy, path, body, content_encoding="gzip")[0] == 415
         assert setup.server.requests == []
         connection = HTTPConnection("127.0.0.1", proxy.port)
+        for _ in range(2):  # some clients ask whether anybody is there; the connection stays usable
+            connection.request("HEAD", f"/{lease.token}")
+            answer = connection.getresponse()
+            assert (answer.status, answer.read()) == (404, b"")
         connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
         answer = connection.getresponse()
         assert (answer.status, answer.getheader("location")) == (307, None)
