@@ -3,7 +3,8 @@
 The gateway, the proxy and the client are three processes, so that each number is about one of them. The client is the
 HTTP library alone, with N requests in flight; the gateway answers after a fixed time, as a model does. Reported are the
 median time of a request both ways, their difference and ratio, and the processor time that the proxy spends a request:
-that is what bounds how many requests a second one proxy can carry.
+that is what bounds how many requests a second one proxy can carry. On a busy machine the wall clock mostly shows how
+long a process waits for a core, so look at both.
 
     python benchmarks/proxy.py --in-flight 64 --latency-s 1 --requests 1280 --rounds 3
 """
@@ -31,8 +32,12 @@ from pytest_elo.gateway.http import http_module  # noqa: E402
 KEY = "sk-benchmark-1f0e2d3c"
 
 
-async def measure(url: str, token: str, in_flight: int, n_requests: int, body: bytes) -> list[float]:
-    """Seconds of each request, ``in_flight`` at once."""
+async def measure(url: str, token: str, in_flight: int, n_requests: int, body: bytes, spread_s: float) -> list[float]:
+    """Seconds of each request, ``in_flight`` at once.
+
+    The first ones start within ``spread_s``: programs that work independently do not ask in the same millisecond, and
+    a gateway that takes the same time for all would keep them together for ever.
+    """
     http = http_module()
     # a transport for every few connections: the library's pool is slow with many in one
     clients = [http.AsyncClient(timeout=60, trust_env=False) for _ in range(max(in_flight // 4, 1))]
@@ -40,14 +45,15 @@ async def measure(url: str, token: str, in_flight: int, n_requests: int, body: b
     times: list[float] = []
     left = iter(range(n_requests))
 
-    async def one(client: Any) -> None:
+    async def one(client: Any, number: int) -> None:
+        await asyncio.sleep(spread_s * number / in_flight)
         for _ in left:
             start = time.perf_counter()
             answer = await client.post(f"{url}/chat/completions", content=body, headers=headers)
             times.append(time.perf_counter() - start)
             assert answer.status_code == 200, answer.text
 
-    await asyncio.gather(*(one(clients[i % len(clients)]) for i in range(in_flight)))
+    await asyncio.gather(*(one(clients[i % len(clients)], i) for i in range(in_flight)))
     for client in clients:
         await client.aclose()
     return times
@@ -64,6 +70,7 @@ def main() -> None:
     parser.add_argument("--latency-s", type=float, default=1.0)
     parser.add_argument("--requests", type=int, default=1280)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--spread-s", type=float, default=1.0, help="0: all at once, a burst")
     parser.add_argument("--stream", action="store_true")
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="elo-benchmark-"))
@@ -109,11 +116,11 @@ def compare(options: argparse.Namespace, direct: str, proxied: str, token: str, 
     n_requests, in_flight = options.requests, options.in_flight
     spent = 0.0
     for url in (direct, proxied):  # connections and caches are warm in what is measured
-        asyncio.run(measure(url, token, in_flight, in_flight, body))
+        asyncio.run(measure(url, token, in_flight, in_flight, body, 0.0))
     for _ in range(options.rounds):
         for name, url in (("direct", direct), ("proxied", proxied)):
             before = processor_s(proxy)
-            times = asyncio.run(measure(url, token, in_flight, n_requests, body))
+            times = asyncio.run(measure(url, token, in_flight, n_requests, body, options.spread_s))
             medians[name].append(statistics.median(times))
             if name == "proxied":
                 spent += processor_s(proxy) - before

@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import openai
 
 from tests.gateway.conftest import CANARY
-from tests.loopback import LoopbackGateway
+from tests.loopback import Billed, LoopbackGateway, Response
 
 
 def start(folder: Path, server: LoopbackGateway, *arguments: str) -> subprocess.Popen[str]:
@@ -64,3 +65,30 @@ def test_it_runs_one_program_without_the_key_and_returns_its_exit_code(tmp_path:
         assert process.returncode == 7
         assert [(row["strategy"], row["role"]) for row in rows(tmp_path)] == [("mine", "agent")]
         assert rows(tmp_path)[0]["total_tokens"] == server.bill.total_tokens
+
+
+def test_a_killed_proxy_leaves_what_was_on_the_wire_as_unknown(tmp_path: Path) -> None:
+    with LoopbackGateway([Response(fault="hang", billed=Billed(9, 40))]) as server:
+        process = start(tmp_path, server, "--task", "mine")
+        assert process.stdout is not None
+        env = dict(process.stdout.readline().strip().removeprefix("export ").split("=", 1) for _ in range(4))
+        client = subprocess.Popen(
+            [sys.executable, "-c", ASK], env={**os.environ, **env}, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        while not server.requests:
+            time.sleep(0.02)
+        process.kill()
+        process.communicate()
+        client.wait(20)
+        following = start(tmp_path, server, "--", "true")
+        out, _ = following.communicate(timeout=20)
+    assert "recovered 1 attempts of the killed run ledger, 1 of them never answered" in out
+    (row,) = rows(tmp_path)
+    assert (row["task_id"], row["status"], row["estimated"]) == ("mine", "open", "interval")
+    assert row["total_tokens"] <= 49 <= row["total_tokens_high"]
+
+
+ASK = (
+    "import openai; openai.OpenAI(max_retries=0).chat.completions.create("
+    "model='test-model', max_tokens=64, messages=[{'role': 'user', 'content': 'hello'}])"
+)
