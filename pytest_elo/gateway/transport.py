@@ -196,7 +196,7 @@ class AsyncTransport(_Transport):
 
     def __init__(self, rules: Rules, endpoint: Endpoint | None) -> None:
         super().__init__(rules, endpoint)
-        self._pools: dict[asyncio.AbstractEventLoop, AsyncPool] = {}
+        self._pools: dict[asyncio.AbstractEventLoop, Any] = {}
         self._guardians: dict[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = {}
 
     async def handle_async_request(self, request: Any) -> Any:
@@ -255,9 +255,12 @@ class AsyncTransport(_Transport):
 
         return trace
 
-    async def _open_pool(self) -> AsyncPool:
+    def _new_pool(self) -> Any:
+        return AsyncPool(self.endpoint.base_url if self.endpoint else "")
+
+    async def _open_pool(self) -> Any:
         loop = asyncio.get_running_loop()
-        self._pools[loop] = AsyncPool(self.endpoint.base_url if self.endpoint else "")
+        self._pools[loop] = self._new_pool()
         # a loop shuts its open generators down before it closes: that is when its connections are closed,
         # without anybody having to remember
         self._guardians[loop] = self._guardian(loop)

@@ -9,6 +9,8 @@ from typing import Any
 from pytest_elo.gateway.endpoint import Endpoint
 from pytest_elo.gateway.exchange import Again, Delivered, Exchange
 from pytest_elo.gateway.negotiate import lesson
+from pytest_elo.gateway.pool import proxy_for
+from pytest_elo.gateway.proxy.upstream import Outgoing, Upstream, UpstreamConnectError, UpstreamResetError
 from pytest_elo.gateway.reading import Reading
 from pytest_elo.gateway.replaying import MODELS_OWN_ERRORS
 from pytest_elo.gateway.rules import Rules
@@ -89,7 +91,28 @@ class ForwardTransport(AsyncTransport):
 
     def __init__(self, rules: Rules, endpoint: Endpoint | None) -> None:
         super().__init__(rules, endpoint)
+        self._is_direct = endpoint is None or proxy_for(endpoint.base_url) is None
         self._style = 1 if endpoint is not None and endpoint.host.endswith("anthropic.com") else 0
+
+    def outgoing(self, request: Outgoing, content: bytes, trace: Any) -> Any:
+        assert self.endpoint is not None
+        credentials = self._credentials(request, self.endpoint.key.reveal())
+        headers = [*request.headers, credentials, ("accept-encoding", "identity")]
+        extensions = {**request.extensions, "trace": trace}
+        if not self._is_direct:
+            url = request.url.geturl()
+            return self._http.Request(request.method, url, headers=headers, content=content, extensions=extensions)
+        return Outgoing(request.method, request.url, headers, content, extensions)
+
+    def failure_kind(self, error: BaseException) -> str | None:
+        if isinstance(error, UpstreamConnectError):
+            return "connect"
+        if isinstance(error, TimeoutError):
+            return "timeout"
+        return "reset" if isinstance(error, UpstreamResetError) else super().failure_kind(error)
+
+    def _new_pool(self) -> Any:
+        return Upstream(self.endpoint.base_url) if self.endpoint and self._is_direct else super()._new_pool()
 
     def try_other_style(self) -> None:
         self._style = 1 - self._style

@@ -12,11 +12,11 @@ from pytest_elo.errors import NotRecordedError
 from pytest_elo.gateway.context import current_calls
 from pytest_elo.gateway.errors import outcome_status
 from pytest_elo.gateway.exchange import Delivered
-from pytest_elo.gateway.http import http_module
 from pytest_elo.gateway.proxy.dialects import Route, error_body, route_of, upstream_url
 from pytest_elo.gateway.proxy.forward import Forwarded, ForwardTransport, without_usage
 from pytest_elo.gateway.proxy.http1 import Answer, Request
 from pytest_elo.gateway.proxy.lease import OVERHEAD_MARK, PREFIX, Lease
+from pytest_elo.gateway.proxy.upstream import Outgoing
 from pytest_elo.gateway.reading import Reading
 from pytest_elo.gateway.replaying import recorded_http
 from pytest_elo.gateway.rules import key_of, lookup
@@ -156,9 +156,7 @@ class Requests:
         headers = [(name, value) for name, value in request.headers if name not in _NOT_FORWARDED]
         if request.method == "POST":
             headers.append(("content-type", "application/json"))
-        outgoing = http_module().Request(
-            request.method, url, headers=headers, extensions={"timeout": self._gateway.timeouts()}
-        )
+        outgoing = Outgoing.to(request.method, url, headers, {"timeout": self._gateway.timeouts()})
         asks_usage = call.asks_usage
         try:
             with lease.admission.place():
