@@ -101,7 +101,8 @@ def main() -> None:
     finally:
         proxy.terminate()
         proxy.communicate()
-        bill = json.load(urllib.request.urlopen(direct.removesuffix("/v1") + "/_stop"))
+        bill = json.load(urllib.request.urlopen(direct.removesuffix("/v1") + "/_log"))
+        gateway.terminate()
         gateway.wait(10)
     rows = [json.loads(line) for line in (folder / "ledger" / "runs.jsonl").read_text().splitlines()]
     tokens = sum(row["total_tokens"] for row in rows)
