@@ -27,6 +27,8 @@ __all__ = ["Proxy"]
 _HOST = "127.0.0.1"
 _END_S = 10.0
 _LONGEST_FOLDER = 80
+_TURNS_TO_CLOSE = 3
+"""Turns of the loop after which an aborted transport has closed its socket (one; TLS takes another)."""
 
 
 class Proxy:
@@ -159,6 +161,8 @@ class Proxy:
             connection.abort()
         await asyncio.gather(*(connection.ended() for connection in connections))
         await self._requests.aclose()
+        for _ in range(_TURNS_TO_CLOSE):
+            await asyncio.sleep(0)
 
 
 def _short_folder() -> tempfile.TemporaryDirectory[str]:

@@ -83,7 +83,8 @@ class _Line:
         return event
 
     def close(self) -> None:
-        self.writer.close()
+        # nothing of ours is unsent by now, and a TLS farewell would outlive the loop
+        self.writer.transport.abort()
 
 
 class Reply:
