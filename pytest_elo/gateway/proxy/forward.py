@@ -16,7 +16,7 @@ from pytest_elo.gateway.replaying import MODELS_OWN_ERRORS
 from pytest_elo.gateway.rules import Rules
 from pytest_elo.gateway.transport import AsyncTransport
 
-__all__ = ["ForwardTransport", "Forwarded", "without_usage"]
+__all__ = ["ForwardTransport", "Forwarded", "without_secret", "without_usage"]
 
 _ASK_USAGE = "include_usage"
 _NO_OPTIONS = "no_stream_options"
@@ -154,3 +154,16 @@ def _is_usage_event(event: bytes) -> bool:
     except ValueError:
         return False
     return isinstance(body, dict) and body.get("choices") == [] and isinstance(body.get("usage"), dict)
+
+
+async def without_secret(chunks: AsyncIterator[bytes], secret: bytes) -> AsyncIterator[bytes]:
+    """A stream without the key, should the gateway echo it; only what may be its beginning is held back."""
+    held = b""
+    async for chunk in chunks:
+        data = (held + chunk).replace(secret, b"[key]")
+        n = next((n for n in range(min(len(secret) - 1, len(data)), 0, -1) if data.endswith(secret[:n])), 0)
+        held = data[len(data) - n :]
+        if sent := data[: len(data) - n]:
+            yield sent
+    if held:
+        yield held

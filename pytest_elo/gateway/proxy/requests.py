@@ -10,10 +10,10 @@ from urllib.parse import unquote, urlsplit
 
 from pytest_elo.errors import NotRecordedError
 from pytest_elo.gateway.context import current_calls
-from pytest_elo.gateway.errors import outcome_status
+from pytest_elo.gateway.errors import outcome_status, redact
 from pytest_elo.gateway.exchange import Delivered
 from pytest_elo.gateway.proxy.dialects import Route, error_body, route_of, upstream_url
-from pytest_elo.gateway.proxy.forward import Forwarded, ForwardTransport, without_usage
+from pytest_elo.gateway.proxy.forward import Forwarded, ForwardTransport, without_secret, without_usage
 from pytest_elo.gateway.proxy.http1 import Answer, Request
 from pytest_elo.gateway.proxy.lease import OVERHEAD_MARK, PREFIX, Lease
 from pytest_elo.gateway.proxy.upstream import Outgoing
@@ -56,6 +56,7 @@ class Requests:
         self._leases = leases
         self._transport = ForwardTransport(gateway.rules, gateway.endpoint)
         self._in_flight: dict[str, set[asyncio.Task[Any]]] = {}
+        self._secret = gateway.rules.secret or "\0"
 
     async def cancel(self, lease: Lease) -> None:
         """End the requests of a lease that is over; its rows are closed then."""
@@ -166,19 +167,19 @@ class Requests:
             raise
         if isinstance(ended, Delivered):
             self._note(lease, call, content)
-            return Answer(ended.status, _headers_back(ended.headers), ended.content)
+            return Answer(ended.status, self._headers_back(ended.headers), ended.content)
         if isinstance(ended, Reading):
             self._note(lease, call, content)
             error = error_of(call, ended, endpoint, url)
             kind = ended.error_kind or ""
             raise _RefusedError(504 if kind == "timeout" else 502, str(error), kind)
-        chunks: AsyncIterator[bytes] = aiter(ended.stream)
+        chunks: AsyncIterator[bytes] = without_secret(aiter(ended.stream), self._secret.encode())
 
         async def close() -> None:
             await ended.stream.aclose()
             self._note(lease, call, content)
 
-        headers_back = _headers_back(ended.headers.multi_items())
+        headers_back = self._headers_back(ended.headers.multi_items())
         return Answer(
             ended.status_code, headers_back, stream=without_usage(chunks) if asks_usage else chunks, close=close
         )
@@ -192,6 +193,12 @@ class Requests:
         is_main = call.record.tag.role != "overhead"
         if lease.failure is None and is_main and outcome_status(kind) == "config_error":
             lease.failure = call.record
+
+    def _headers_back(self, headers: Any) -> tuple[tuple[str, str], ...]:
+        """Headers for the program: not those of one hop, none that leads elsewhere, and the key in none."""
+        return tuple(
+            (name, redact(value, self._secret)) for name, value in headers if name.lower() not in _NOT_RETURNED
+        )
 
     def _register(self, lease: Lease) -> None:
         task = asyncio.current_task()
@@ -230,10 +237,6 @@ def _body_of(request: Request) -> tuple[dict[str, Any], bytes]:
     if not isinstance(body, dict) or not isinstance(body.get("model"), str) or not body["model"]:
         raise _RefusedError(400, "the request is no JSON object that names its model", "invalid_json")
     return body, request.content
-
-
-def _headers_back(headers: Any) -> tuple[tuple[str, str], ...]:
-    return tuple((name, value) for name, value in headers if name.lower() not in _NOT_RETURNED)
 
 
 def _error(status: int, message: str, code: str, *, anthropic: bool) -> Answer:

@@ -18,7 +18,7 @@ import pytest
 from pytest_elo.gateway.proxy.lease import Allowance, Lease
 from pytest_elo.gateway.proxy.server import Proxy
 from pytest_elo.records import Tag
-from tests.gateway.conftest import Connect, Setup
+from tests.gateway.conftest import CANARY, Connect, Setup
 from tests.loopback import Billed, Request, Response, error, message, model_answer, reply, stream
 
 TAG = Tag("swebench", "item-1", "coder", role="agent", condition="c0")
@@ -210,6 +210,33 @@ def test_only_loopback_is_answered_and_nothing_else_is_reached(connect: Connect)
         assert post(proxy, "/v1/chat/completions", body, authorization=f"Bearer {lease.token}")[0] == 200
         assert post(proxy, "/v1/chat/completions", body, x_api_key=lease.token)[0] == 200
     assert setup.rows.kinds == ["redirect", None, None]
+
+
+def test_a_gateway_that_echoes_the_key_does_not_give_it_away(connect: Connect) -> None:
+    """Whole, streamed, cut in two by chunks, in a header and in an error."""
+    half = len(CANARY) // 2
+    echo = {"x-echo": f"Bearer {CANARY}"}
+    halves = [f'data: {{"choices": [], "said": "{CANARY[:half]}'.encode(), f'{CANARY[half:]}"}}\n\n'.encode()]
+    ended = stream(["a "]).chunks or ()
+    setup = connect(
+        [
+            reply(f"your key is {CANARY}", headers=echo),
+            stream([f"it is {CANARY}"]),
+            Response(chunks=[*halves, *ended], content_type="text/event-stream", headers=echo),
+            error(400, f"bad key {CANARY}", headers=echo),
+        ]
+    )
+    with lease_of(setup) as lease:
+        for streamed in (False, True, True, False):
+            connection = HTTPConnection("127.0.0.1", setup.gateway.proxy.port)
+            body = json.dumps({"model": "test-model", "messages": QUESTION, "stream": streamed})
+            connection.request("POST", f"/{lease.token}/v1/chat/completions", body)
+            answer = connection.getresponse()
+            text = answer.read().decode()
+            assert CANARY not in text + str(answer.getheaders())
+            assert "[key]" in text
+            connection.close()
+    assert len(setup.server.requests) == 4
 
 
 def test_a_gateway_that_wants_anthropics_header_gets_it(connect: Connect) -> None:
