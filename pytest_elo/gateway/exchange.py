@@ -155,6 +155,7 @@ class Exchange(ABC):
         # who stops reading after an error or after the last event has not aborted anything
         if kind is not None and (kind != "aborted" or reading.error_kind == "incomplete"):
             reading.error_kind = kind
+        reading.error_kind = reading.error_kind or self._flaw_of_relayed(reading)
         self._close(reading)
         try:
             if reading.error_kind is None:
@@ -171,6 +172,10 @@ class Exchange(ABC):
             self._close(reading)
             self._book()
         self._free_slot()
+
+    def _flaw_of_relayed(self, reading: Reading) -> str | None:
+        """The error kind of a stream that was handed on whole, if its row is to have one."""
+        return None
 
     def _broken(self, kind: str) -> Reading:
         """The reading of an attempt that ended without a complete response, its row closed."""

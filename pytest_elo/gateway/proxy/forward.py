@@ -66,6 +66,9 @@ class Forwarded(Exchange):
         finally:
             self._book()
 
+    def _flaw_of_relayed(self, reading: Reading) -> str | None:
+        return None if self._is_asked_model(reading.model) else "model_mismatch"
+
     def failed(self, kind: str) -> Reading:
         return self._broken(kind)
 

@@ -282,6 +282,22 @@ def test_what_no_further_call_could_mend_is_kept_for_the_run(connect: Connect) -
     assert "TAOTOKEN_API_KEY holds the whole key" in str(failure)
 
 
+@pytest.mark.parametrize("streamed", [False, True])
+def test_another_model_than_asked_is_the_runs_concern(connect: Connect, streamed: bool) -> None:
+    setup = connect([stream(["a "], model="cheap") if streamed else reply("a", model="cheap")])
+    with lease_of(setup) as lease:
+        answer: Any = openai_client(setup, lease).chat.completions.create(
+            model="test-model", messages=QUESTION, stream=streamed
+        )
+        if streamed:
+            list(answer)
+    failure = setup.gateway.proxy.error_of(lease)
+    assert failure is not None
+    assert (failure.kind, failure.status) == ("model_mismatch", "config_error")
+    assert "asked for test-model, answered by cheap" in str(failure)
+    assert setup.rows.total_tokens == setup.server.bill.total_tokens
+
+
 def test_a_gateway_that_is_gone_is_a_bad_gateway(connect: Connect) -> None:
     setup = connect()
     setup.server.stop()
