@@ -77,6 +77,13 @@ class RunnerPlugin:
         with self.runner.charged(key, ItemState.of(request.node).calls, request.node.nodeid):
             yield gateway.async_client() if asynchronous else gateway.client()
 
+    def gateway_env(self, request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+        from pytest_elo.session.leasing import leased
+
+        key = request.getfixturevalue("elo_key") if "elo_key" in request.fixturenames else None
+        with leased(self.runner, key, ItemState.of(request.node).calls, request.node.nodeid) as environment:
+            yield environment
+
     def live_ledger(self) -> LiveLedger:
         return LiveLedger(self.runner.journal)
 

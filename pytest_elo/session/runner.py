@@ -225,7 +225,7 @@ class Runner:
         """
         from pytest_elo.gateway.context import current_calls, tagged
 
-        tag = self._tag(key) if key is not None else Tag(UNRATED, node_id, UNRATED)
+        tag = self.payer(key, node_id)
         watching = current_calls.set(calls)
         try:
             with tagged(tag):
@@ -233,6 +233,10 @@ class Runner:
         finally:
             current_calls.reset(watching)
             self.journal.keep_rest(tag)
+
+    def payer(self, key: TrialKey | None, node_id: str) -> Tag:
+        """Who pays for what a test asks by itself: its item, or the test that has none."""
+        return self._tag(key) if key is not None else Tag(UNRATED, node_id, UNRATED)
 
     def take_events(self, most: int | None = None) -> str:
         """Events since the last call, for the next report to carry; ``most`` characters of them."""
@@ -245,11 +249,9 @@ class Runner:
 
     def must_abort(self, error: EloError) -> bool:
         """Whether every further call would fail as this one did (key, address, model, quota)."""
-        return (
-            isinstance(error, GatewayError)
-            and error.status == "config_error"
-            and not isinstance(error, NotRecordedError)
-        )
+        if not isinstance(error, GatewayError) or isinstance(error, NotRecordedError):
+            return False
+        return error.status == "config_error"
 
     def request_stop(self, reason: str) -> None:
         """Stop all processes of this run before their next item."""
