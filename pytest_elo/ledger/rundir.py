@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from pytest_elo.errors import ConfigError
 from pytest_elo.ledger.fold import Ledger
+from pytest_elo.ledger.lines import present
 from pytest_elo.ledger.locks import lock
 from pytest_elo.ledger.partial import expected_by, partial_tiers
 from pytest_elo.records import Attempt, Outcome
@@ -25,10 +26,11 @@ def new_run_id() -> str:
     return time.strftime("%Y%m%d-%H%M%S", time.gmtime()) + "-" + secrets.token_hex(2)
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write UTF-8 text so that a reader sees the old file or the new one, never a part."""
+def write_atomically(path: Path, text: str | Iterable[str]) -> None:
+    """Write UTF-8 text, whole or in pieces, so that a reader sees the old file or the new one, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text, encoding="utf-8", newline="\n")
+    with temporary.open("w", encoding="utf-8", newline="\n") as stream:
+        stream.writelines([text] if isinstance(text, str) else text)
     os.replace(temporary, path)
 
 
@@ -143,16 +145,16 @@ class RunDir:
         """Fold what the result files hold into ``ledger``: the run as it was left."""
         from pytest_elo.ledger.read import read_attempts, read_outcomes
 
-        if self.runs.exists():
+        if present(self.runs).exists():
             ledger.add_attempts(read_attempts(self.runs, warn=lambda _: None))
-        if self.outcomes.exists():
+        if present(self.outcomes).exists():
             for outcome in read_outcomes(self.outcomes, warn=lambda _: None):
                 ledger.add({"outcome": outcome.to_dict()})
         ledger.expect(expected_by(self.read_header()))
 
     def write(self, attempts: Iterable[Attempt], outcomes: Iterable[Outcome]) -> None:
-        write_atomically(self.runs, "".join(row.to_json() + "\n" for row in attempts))
-        write_atomically(self.outcomes, "".join(outcome.to_json() + "\n" for outcome in outcomes))
+        write_atomically(self.runs, (row.to_json() + "\n" for row in attempts))
+        write_atomically(self.outcomes, (outcome.to_json() + "\n" for outcome in outcomes))
 
     def finish(self) -> None:
         """Drop the shards (``runs.jsonl`` holds their rows now) and the lock."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 from pytest_elo._text import did_you_mean
 from pytest_elo.errors import DataError
 from pytest_elo.gates.results import GateResult
+from pytest_elo.ledger.fold import outcome_key
 from pytest_elo.ledger.partial import without_partial
-from pytest_elo.ledger.read import read_attempts, read_outcomes
+from pytest_elo.ledger.read import read_outcomes
 from pytest_elo.ledger.rundir import RunDir
-from pytest_elo.ledger.totals import Totals, total
+from pytest_elo.ledger.stream import Watch, read_sums
+from pytest_elo.ledger.totals import Prices, Totals, total, totals_of
 from pytest_elo.records import Attempt, Comparison, Outcome
 from pytest_elo.report.columns import Dropped, comparable, comparison_columns, pair_outcomes, usage_columns
 from pytest_elo.report.oracles import oracles
@@ -22,9 +24,16 @@ from pytest_elo.report.oracles import oracles
 if TYPE_CHECKING:
     from pytest_elo.rating.results import RatingReport
 
-__all__ = ["GATES", "Report", "build", "build_from", "rating_at"]
+__all__ = ["GATES", "Report", "build", "build_from", "prices_of", "rating_at"]
 
 GATES = "gates.json"
+
+WATCHED_AT_MOST = 20_000
+"""Attempts of failed cases that the page can show: more do not fit it."""
+
+OUTPUTS_AT_MOST = 16_000_000
+"""Characters of failed replies that are held in memory; beyond that each is cut, ``failures.jsonl`` is whole."""
+OUTPUT_CUT = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +41,11 @@ class Report:
     """Everything the tables and files show."""
 
     header: Mapping[str, Any]
-    attempts: Sequence[Attempt] = field(repr=False)
     outcomes: Sequence[Outcome] = field(repr=False)
     comparisons: Sequence[Comparison] = field(repr=False)
     totals: Totals = field(repr=False)
+    watched: Sequence[Attempt] = field(repr=False)
+    """attempts of outcomes that are not correct, in the ledger's order, up to ``WATCHED_AT_MOST``"""
     dropped: Dropped
     rating: RatingReport | None
     unrated: str | None
@@ -55,11 +65,26 @@ def build(path: Path, rating: Mapping[str, Any] | None = None) -> Report:
     if not path.is_dir():
         raise DataError(f"{path}: no such run directory; runs stand under .elo/")
     notes: list[str] = []
-    attempts = list(read_attempts(run.runs, notes.append))
-    outcomes = list(read_outcomes(run.outcomes, notes.append))
     header = run.read_header()
-    report = build_from(header, attempts, outcomes, notes, rating or {})
+    outcomes = list(_bounded(read_outcomes(run.outcomes, notes.append)))
+    watch = Watch({outcome_key(outcome) for outcome in outcomes if outcome.status != "correct"}, WATCHED_AT_MOST)
+    totals = totals_of(read_sums(run.runs, notes.append, watch), prices_of(header))
+    report = _rated(header, totals, watch.rows, outcomes, notes, rating or {})
     return replace(report, gates=_judged_before(path / GATES))
+
+
+def _bounded(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+    room = OUTPUTS_AT_MOST
+    for outcome in outcomes:
+        output = outcome.output or ""
+        room -= len(output)
+        yield outcome if room >= 0 or not output else replace(outcome, output=output[:OUTPUT_CUT])
+
+
+def prices_of(header: Mapping[str, Any]) -> Prices | None:
+    """The dated price table of a ``run.json``; ``None`` where it has none."""
+    prices = header.get("prices")
+    return prices["models"] if isinstance(prices, dict) and isinstance(prices.get("models"), dict) else None
 
 
 def _judged_before(path: Path) -> tuple[GateResult, ...]:
@@ -80,21 +105,35 @@ def build_from(
     notes: Sequence[str],
     overrides: Mapping[str, Any],
 ) -> Report:
+    """A report over rows in memory."""
+    failed = {outcome_key(outcome) for outcome in outcomes if outcome.status != "correct"}
+    watched = [row for row in attempts if (row.task_id, row.item_id, row.strategy, row.repeat) in failed]
+    totals = total(attempts, prices_of(header))
+    return _rated(header, totals, watched[:WATCHED_AT_MOST], outcomes, notes, overrides)
+
+
+def _rated(
+    header: Mapping[str, Any],
+    totals: Totals,
+    watched: Sequence[Attempt],
+    outcomes: Sequence[Outcome],
+    notes: Sequence[str],
+    overrides: Mapping[str, Any],
+) -> Report:
     _refuse_mixed_conditions(outcomes)
     scored, dropped = comparable(outcomes)
     kept, partial = without_partial(scored, header)
     _require_named_anchor(overrides.get("anchor"), kept)
     comparisons = pair_outcomes(kept)
-    totals = total(attempts)
     rating, unrated = _rate(kept, comparisons, totals, header, overrides)
     if unrated and partial:
         unrated = f"the run was stopped and {len(partial)} of its tiers are partial"
     return Report(
         header=header,
-        attempts=attempts,
         outcomes=outcomes,
         comparisons=comparisons,
         totals=totals,
+        watched=watched,
         dropped=dropped,
         rating=rating,
         unrated=unrated,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -115,6 +116,7 @@ def usage_columns(outcomes: Sequence[Outcome], totals: Totals) -> Usage:
                 "tokens_high",
                 "completion_tokens",
                 "last_success_tokens",
+                "usd",
                 "samples",
                 "score",
                 "repeats",
@@ -135,10 +137,17 @@ def _usage_row(cell: ItemCell, outcomes: Sequence[Outcome], totals: Totals) -> d
         "tokens_high": sum(cost.total_tokens_high for cost in costs) / n,
         "completion_tokens": sum(cost.completion_tokens for cost in costs) / n,
         "last_success_tokens": sum(cost.last_success_tokens for cost in costs) / n,
+        "usd": _mean_usd(costs),
         "samples": sum(cost.calls for cost in costs) / n,
         "score": sum(outcome.score for outcome in outcomes) / n,
         "repeats": n,
     }
+
+
+def _mean_usd(costs: Sequence[Cell]) -> float:
+    """NaN, which means "not known", where a price is missing."""
+    prices = [cost.usd for cost in costs if cost.usd is not None]
+    return sum(prices) / len(costs) if len(prices) == len(costs) else math.nan
 
 
 class _Names:

@@ -57,6 +57,7 @@ def _heading(comparison: RunComparison) -> Iterator[str]:
 def _table(comparison: RunComparison, style: str) -> str:
     from tabulate import tabulate
 
+    priced = any(change.usd is not None for change in comparison.changes)
     rows = [
         [
             change.task or "all tasks",
@@ -68,6 +69,7 @@ def _table(comparison: RunComparison, style: str) -> str:
             str(len(change.better)),
             f"{plain(change.tokens.before, 0)} -> {plain(change.tokens.after, 0)}",
             _percent(change.tokens),
+            *([_dollars(change.usd), "-" if change.usd is None else _percent(change.usd)] if priced else ()),
         ]
         for change in comparison.changes
     ]
@@ -81,6 +83,7 @@ def _table(comparison: RunComparison, style: str) -> str:
         "better",
         "tokens/item",
         "change",
+        *(["USD/item", "change"] if priced else ()),
     ]
     align = ("left", "left", *("right" for _ in heads[2:]))
     return tabulate(rows, heads, tablefmt=style, disable_numparse=True, colalign=align)
@@ -90,6 +93,10 @@ def _interval(difference: Difference) -> str:
     if difference.low is None or difference.high is None:
         return signed(difference.value)
     return f"{signed(difference.value)} [{signed(difference.low)}, {signed(difference.high)}]"
+
+
+def _dollars(difference: Difference | None) -> str:
+    return "-" if difference is None else f"{difference.before:.4g} -> {difference.after:.4g}"
 
 
 def _percent(difference: Difference) -> str:

@@ -54,6 +54,19 @@ def test_thresholds_act_on_the_point_or_the_interval(gate, answer, found):
     assert found in result.found
 
 
+PRICES = {"prices": {"date": "2026-11-01", "models": {"m": {"prompt": 1.0, "completion": 4.0, "cached": None}}}}
+
+
+def test_gates_on_usd_stand_on_the_dated_prices():
+    run = run_of(RUN, header=PRICES)
+    cheap, dear, per_usd = answers("r3 usd_per_item <= 0.0004", "usd_per_item < 0.0004", "r3 elo_per_usd > 0", run=run)
+    assert (cheap.answer, dear.answer, per_usd.answer) == ("pass", "fail", "pass")
+    assert cheap.found == "0.000400 USD over 20 items"
+    (unknown,) = answers("r3 usd_per_item <= 1")
+    assert unknown.answer == "inconclusive"
+    assert "has no price" in unknown.found
+
+
 def test_interval_gates_use_the_interval_at_their_own_level():
     run = run_of(RUN)
     wide, narrow = answers("r3 delta_elo > 0 at 99%", "r3 delta_elo > 0 at 60%", run=run)

@@ -61,7 +61,7 @@ def page_data(report: Report) -> dict[str, Any]:
 def _fitting(report: Report) -> tuple[dict[str, Any], int, int]:
     """Cases within ``CASES_BUDGET``: (cases, characters of output kept, number left out)."""
     failed = [(number, outcome) for number, outcome in enumerate(report.outcomes) if outcome.status != "correct"]
-    attempts = _attempts(report.attempts, {_place(outcome) for _, outcome in failed})
+    attempts = _attempts(report.watched, {_place(outcome) for _, outcome in failed})
     best = _cases(failed, {}, 0)
     sizes = [len(json.dumps(case)) + len(key) + 6 for key, case in best.items()]
     if sum(sizes) > CASES_BUDGET:
