@@ -43,6 +43,13 @@ def _parser() -> argparse.ArgumentParser:
     _rating_options(report)
     report.set_defaults(run=_report)
 
+    merge = commands.add_parser("merge", help="join shards or runs of the same settings, and judge their gates")
+    merge.add_argument("directories", type=Path, nargs="+", metavar="DIR")
+    merge.add_argument("--out", type=Path, required=True, metavar="DIR", help="run directory to write")
+    merge.add_argument("--gate", action="append", default=[], metavar="EXPR", help="a gate besides the shards' own")
+    merge.add_argument("--no-html", action="store_true", help="do not write report.html")
+    merge.set_defaults(run=_merge)
+
     runs = commands.add_parser("import-runs", help="make a run directory from call-level and outcome-level CSV")
     runs.add_argument("--calls", type=Path, required=True, metavar="CSV", help="one row a model call (.gz too)")
     runs.add_argument("--outcomes", type=Path, required=True, metavar="CSV", help="one row a graded item (.gz too)")
@@ -135,6 +142,12 @@ def _report(options: argparse.Namespace) -> int:
         write_png(report, options.png)
     print(render(report, getattr(options, "format", "text")), end="")
     return 0
+
+
+def _merge(options: argparse.Namespace) -> int:
+    from pytest_elo.report.merging import merge_runs
+
+    return merge_runs(options.directories, options.out, gates=options.gate, with_page=not options.no_html)
 
 
 def _compare(options: argparse.Namespace) -> int:

@@ -139,7 +139,8 @@ class Recordings:
     merged recording that is read, ``stores`` are response stores of other runs that a cache may use, newest
     first; ``shards`` is this run's own response store, in which this process writes its shard. What lies there
     at the start was bought by this run: it is found in every mode that buys, by the item and strategy that
-    bought it and by no other.
+    bought it and by no other. ``lost`` is a file that grows when a process of the run dies: whoever takes over
+    its items finds what it bought.
 
     A cache answers only requests of the same condition. Where ``condition`` is given, only lines recorded
     under it are found at all.
@@ -153,6 +154,7 @@ class Recordings:
         shards: Path | None = None,
         condition: str | None = None,
         stores: Sequence[Path] = (),
+        lost: Path | None = None,
     ) -> None:
         if mode != "replay" and shards is None:
             raise ConfigError(f"recordings in mode {mode!r} need a directory for shards")
@@ -160,6 +162,9 @@ class Recordings:
         self.directory = directory
         self.manifest = Manifest.read(directory) if directory is not None and mode == "replay" else None
         self._condition = condition
+        self._store = shards
+        self._lost = None if lost is None else str(lost)
+        self._known_lost = self._count_lost()
         self._shard = None if shards is None else shards / f"recorded-{os.getpid()}-{os.urandom(3).hex()}.jsonl"
         self._file: int | None = None
         self._seen: OrderedDict[Scope, Counter[str]] = OrderedDict()
@@ -211,6 +216,12 @@ class Recordings:
 
     def find(self, tag: Tag, key: str, occurrence: int) -> Recorded | None:
         """What this run has bought for ``tag`` already, else what recordings hold under its condition."""
+        found = self._find(tag, key, occurrence)
+        if found is None and self._has_lost_more():
+            found = self._find(tag, key, occurrence)
+        return found
+
+    def _find(self, tag: Tag, key: str, occurrence: int) -> Recorded | None:
         if self._bought:
             bought = self._bought.get((*_scope(tag), key, occurrence))
             if bought is not None and bought.condition == tag.condition:
@@ -218,6 +229,26 @@ class Recordings:
         if self.mode == "record":
             return None
         return self._lines.get(self._place(key, occurrence, tag.condition))
+
+    def _has_lost_more(self) -> bool:
+        """Whether a process died since the last look; then what it bought has been read."""
+        lost = self._count_lost()
+        if lost == self._known_lost or self._store is None:
+            return False
+        self._known_lost = lost
+        files = [path for path in _shard_files(self._store) if path != self._shard]
+        self._load_bought(files)
+        if self.mode == "cache":
+            self._load(files)
+        return True
+
+    def _count_lost(self) -> int:
+        if self._lost is None:
+            return 0
+        try:
+            return os.stat(self._lost).st_size
+        except OSError:
+            return 0
 
     def add(self, recorded: Recorded) -> None:
         """Append a call to this process's shard in one write: a killed process tears one line at most."""

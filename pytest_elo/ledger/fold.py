@@ -35,6 +35,8 @@ class Ledger:
     notes: set[str] = field(default_factory=set)
     expected: dict[str, dict[str, int]] = field(default_factory=dict)
     """How many outcomes the run is to have, by task and strategy."""
+    whole: dict[str, dict[str, int]] | None = None
+    """Of a shard: the same over all shards; ``None`` where the run is no part of another."""
     _attempts: dict[tuple[str, int], Attempt] = field(default_factory=dict)
     _kept: dict[str, bool] = field(default_factory=dict)
     _outcomes: dict[OutcomeKey, Outcome] = field(default_factory=dict)
@@ -66,6 +68,7 @@ class Ledger:
             self._settle(Outcome.from_dict(event["outcome"]), int(event.get("rerun", 0)))
         elif "expected" in event:
             self.expect(event["expected"])
+            self.whole = event.get("whole", self.whole)
         elif "note" in event:
             self.notes.add(str(event["note"]))
         else:

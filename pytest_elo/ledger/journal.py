@@ -2,9 +2,10 @@
 
 A shard is JSON lines, each one event: ``{"open": attempt}`` when an attempt starts, ``{"close": attempt}``
 when it ends, ``{"kept": {call_id: bool}}`` when a strategy has settled, ``{"outcome": outcome, "rerun": n}``,
-``{"expected": {task: {strategy: n}}}`` and ``{"note": text}``. Each line is one ``write`` on an ``O_APPEND``
-descriptor, so a killed process can lose at most the line it was writing, and an attempt that was on the wire
-stays visible as opened and never closed. A shard is locked as long as its process may write to it.
+``{"expected": {task: {strategy: n}}}`` (a shard of a suite adds ``whole``) and ``{"note": text}``. Each line is
+one ``write`` on an ``O_APPEND`` descriptor, so a killed process can lose at most the line it was writing, and an
+attempt that was on the wire stays visible as opened and never closed. A shard is locked as long as its process
+may write to it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ __all__ = ["Event", "Journal"]
 
 Event = Mapping[str, Any]
 Payer = tuple[str, str, str, int]
+Tiers = Mapping[str, Mapping[str, int]]
 
 
 class Journal:
@@ -80,9 +82,9 @@ class Journal:
         event = {"outcome": outcome.to_dict()}
         self._write({**event, "rerun": rerun} if rerun else event)
 
-    def expect(self, counts: Mapping[str, Mapping[str, int]]) -> None:
-        """Record how many outcomes the run is to have, by task and strategy."""
-        self._write({"expected": counts})
+    def expect(self, counts: Tiers, whole: Tiers | None = None) -> None:
+        """Record how many outcomes the run is to have, by task and strategy; a shard's ``whole`` is all shards'."""
+        self._write({"expected": counts} if whole is None else {"expected": counts, "whole": whole})
 
     def note(self, text: str) -> None:
         """A sentence the report must print, such as a warning about a task's data."""

@@ -70,6 +70,15 @@ class RunDir:
     def budget(self) -> Path:
         return self.path / "budget.bin"
 
+    @property
+    def lost(self) -> Path:
+        """Grows by a byte for every process of the run that died."""
+        return self.path / "lost"
+
+    def note_lost(self) -> None:
+        with contextlib.suppress(OSError), self.lost.open("ab") as stream:
+            stream.write(b".")
+
     def stop(self, reason: str) -> None:
         """Ask every process of the run to stop before its next item; the first reason is kept."""
         with contextlib.suppress(OSError), self.stop_file.open("x", encoding="utf-8") as stream:
@@ -166,7 +175,7 @@ class RunDir:
         self.release()
 
     def _clear(self) -> None:
-        for name in ("stop", "stop-now", "budget.bin"):
+        for name in ("stop", "stop-now", "lost", "budget.bin"):
             (self.path / name).unlink(missing_ok=True)
 
     def remove_empty(self) -> None:
@@ -208,7 +217,8 @@ def _recover_one(run: RunDir) -> str:
     attempts = ledger.attempts()
     run.write(attempts, ledger.outcomes())
     facts = run.read_header()
-    run.write_header(facts | {"expected": ledger.expected, "partial": partial_tiers(ledger)})
+    whole = {} if ledger.whole is None else {"whole": ledger.whole}
+    run.write_header(facts | {"expected": ledger.expected, "partial": partial_tiers(ledger)} | whole)
     run.finish()
     unknown = sum(row.status == "open" for row in attempts)
     tail = f", {unknown} of them never answered" if unknown else ""

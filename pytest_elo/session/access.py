@@ -17,6 +17,7 @@ from pytest_elo.gateway.client import Gateway, GatewaySettings
 from pytest_elo.gateway.endpoint import Endpoint, check_model_name
 from pytest_elo.gateway.recordings import Manifest, Recordings, merge
 from pytest_elo.gateway.retry import RetryPolicy
+from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.records import Sink
 from pytest_elo.session.plan import Mode, Plan, choose_mode
 from pytest_elo.strategies.registry import models_named
@@ -203,7 +204,7 @@ def open_gateway(
     if plan.mode == "replay":
         recordings = Recordings(settings.recordings, mode="replay")
     else:
-        recordings = _buying(settings, plan, run_dir / "responses")
+        recordings = _buying(settings, plan, RunDir(run_dir))
         key = plan.embedded_key or os.environ.get(settings.key_variable)
         endpoint = Endpoint.checked(plan.base_url, key, key_variable=settings.key_variable)
     gateway_settings = replace(
@@ -218,13 +219,13 @@ def open_gateway(
     return Gateway(endpoint, gateway_settings, sink, recordings=recordings, time_left_s=time_left_s)
 
 
-def _buying(settings: Settings, plan: Plan, responses: Path) -> Recordings:
+def _buying(settings: Settings, plan: Plan, run: RunDir) -> Recordings:
     if plan.stores is not None:
         stores = [Path(store) for store in plan.stores]
-        return Recordings(settings.recordings, mode="cache", shards=responses, stores=stores)
+        return Recordings(settings.recordings, mode="cache", shards=run.responses, stores=stores, lost=run.lost)
     # Recording looks its own replies up again: a strategy that asks what another has asked, with the
     # same seed, is answered as its replay will be.
-    return Recordings(None, mode="cache" if plan.record else "record", shards=responses)
+    return Recordings(None, mode="cache" if plan.record else "record", shards=run.responses, lost=run.lost)
 
 
 def _gateway_settings(settings: Settings, model: str) -> GatewaySettings:

@@ -37,8 +37,18 @@ def lines(run: Controller) -> Iterator[str]:
         workers = "1 worker" if run.lost_workers == 1 else f"{run.lost_workers} workers"
         yield f"elo: {workers} died; their rows were swept from their journals"
     yield from _unused(run.ledger)
+    if run.shard is not None:
+        yield f"elo: {_part(run.ledger, str(run.shard))}; join the shards with: pytest-elo merge DIR... --out DIR"
     if run.ledger.attempts():
         yield f"elo: run directory {run.short(run.run_dir.path)}"
+
+
+def _part(ledger: Ledger, shard: str) -> str:
+    here, all_shards = (
+        sum(n for strategies in counts.values() for n in strategies.values())
+        for counts in (ledger.expected, ledger.whole or {})
+    )
+    return f"shard {shard} holds {here} of {all_shards} outcomes and judges no gate"
 
 
 def _unfinished(run: Controller) -> Iterator[str]:

@@ -77,9 +77,9 @@ class RunnerPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        done = self.runner.take_done(items)
-        if done:
-            config.hook.pytest_deselected(items=done)
+        others = self.runner.share.take_others(items) if self.runner.share is not None else []
+        if taken := [*others, *self.runner.take_done(items)]:
+            config.hook.pytest_deselected(items=taken)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self.runner.expect(session.items)

@@ -17,7 +17,7 @@ from pytest_elo.records import MODEL_STATUSES, Answer, Grade, Message, Outcome, 
 if TYPE_CHECKING:
     from pytest_elo.gateway.context import CallRecord
 
-__all__ = ["Posed", "Recorder", "Trial", "TrialKey", "TrialResult"]
+__all__ = ["Posed", "Recorder", "Trial", "TrialKey", "TrialResult", "trial_key"]
 
 
 OUTPUT_LIMIT = 20_000
@@ -217,6 +217,13 @@ class Trial(Posed):
                 "marks": tuple(self._result.answer.marks),
             }
         return evidence
+
+
+def trial_key(item: pytest.Item) -> TrialKey | None:
+    """The trial a collected item stands for, if it is one."""
+    callspec = getattr(item, "callspec", None)
+    key = callspec.params.get("elo_key") if callspec is not None else None
+    return key if isinstance(key, TrialKey) else None
 
 
 def _sha256(text: str) -> str:
