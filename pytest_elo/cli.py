@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_elo._text import printable
 from pytest_elo.errors import EloError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run: Callable[[argparse.Namespace], int] = options.run
         return run(options)
     except EloError as error:
-        print(f"ERROR: {error}", file=sys.stderr)
+        print(printable(f"ERROR: {error}"), file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
         return 0

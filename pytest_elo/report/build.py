@@ -20,6 +20,7 @@ from pytest_elo.ledger.totals import Prices, Totals, total, totals_of
 from pytest_elo.records import Attempt, Comparison, Outcome
 from pytest_elo.report.columns import Dropped, comparable, comparison_columns, pair_outcomes, usage_columns
 from pytest_elo.report.oracles import oracles
+from pytest_elo.report.samples import sample_texts
 
 if TYPE_CHECKING:
     from pytest_elo.rating.results import RatingReport
@@ -54,6 +55,8 @@ class Report:
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """rating settings above the run's own"""
     gates: Sequence[GateResult] = ()
+    texts: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """call id -> what the model said, of ``watched`` attempts whose reply the run directory holds"""
 
 
 def build(path: Path, rating: Mapping[str, Any] | None = None) -> Report:
@@ -70,7 +73,7 @@ def build(path: Path, rating: Mapping[str, Any] | None = None) -> Report:
     watch = Watch({outcome_key(outcome) for outcome in outcomes if outcome.status != "correct"}, WATCHED_AT_MOST)
     totals = totals_of(read_sums(run.runs, notes.append, watch), prices_of(header))
     report = _rated(header, totals, watch.rows, outcomes, notes, rating or {})
-    return replace(report, gates=_judged_before(path / GATES))
+    return replace(report, gates=_judged_before(path / GATES), texts=sample_texts(run.responses, watch.rows))
 
 
 def _bounded(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:

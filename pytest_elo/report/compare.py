@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_elo._text import printable
 from pytest_elo.errors import DataError
 from pytest_elo.gates.changes import Change, Difference, changes
 from pytest_elo.gates.pairing import require_comparable
@@ -44,7 +45,8 @@ def render(comparison: RunComparison, form: str) -> str:
     lines = list(_heading(comparison))
     lines += ["", _table(comparison, "pipe" if form == "md" else "simple"), ""]
     details = [*comparison.remarks, *(line for change in comparison.changes for line in _details(change))]
-    return "\n".join(lines + [f"- {line}" if form == "md" else line for line in details]) + "\n"
+    text = "\n".join(lines + [f"- {line}" if form == "md" else line for line in details]) + "\n"
+    return printable(text)
 
 
 def _heading(comparison: RunComparison) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from pytest_elo._text import printable
 from pytest_elo.ledger.fold import Ledger, outcome_key
 from pytest_elo.records import POLICY_ROLES
 
@@ -18,7 +19,11 @@ SHOWN = 5
 
 
 def lines(run: Controller) -> Iterator[str]:
-    """Notices, the tables, and everything of the run that did not go as planned."""
+    """Notices, the tables, and everything of the run that did not go as planned; nothing in it steers a terminal."""
+    return map(printable, _lines(run))
+
+
+def _lines(run: Controller) -> Iterator[str]:
     yield from (f"elo: {notice}" for notice in run.notices)
     if run.plan is None:
         return

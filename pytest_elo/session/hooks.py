@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pytest_elo._text import printable
 from pytest_elo.errors import EloError
 from pytest_elo.session.controller import USAGE_PREFIX, Controller
 from pytest_elo.session.item import ItemState
@@ -225,4 +226,4 @@ class ReportPlugin:
 
 def _one_line(report: pytest.TestReport, error: EloError, config: pytest.Config) -> None:
     if not config.getoption("--elo-debug"):
-        report.longrepr = str(error)
+        report.longrepr = printable(str(error))

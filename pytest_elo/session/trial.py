@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_elo._text import printable
 from pytest_elo.config import StrategySpec
 from pytest_elo.records import MODEL_STATUSES, Answer, Grade, Message, Outcome, Problem, Task
 
@@ -183,7 +184,7 @@ class Trial(Posed):
             return self._unanswered()
         outcome = self._record(self._result.grade or self._problem.grade(self._result.answer.reply))
         if outcome.status not in MODEL_STATUSES:
-            pytest.fail(f"{outcome.status}: {outcome.detail}", pytrace=False)
+            pytest.fail(printable(f"{outcome.status}: {outcome.detail}"), pytrace=False)
         return outcome
 
     def score(self, value: float | bool, *, answer: str | None = None, detail: str | None = None) -> Outcome:
@@ -198,8 +199,8 @@ class Trial(Posed):
             if self._result.error is not None:
                 raise self._result.error
             if self._result.status == "unfaithful":
-                pytest.skip(f"unfaithful: {self._result.reason}")
-            pytest.fail(f"{self._result.status}: {self._result.reason}", pytrace=False)
+                pytest.skip(printable(f"unfaithful: {self._result.reason}"))
+            pytest.fail(printable(f"{self._result.status}: {self._result.reason}"), pytrace=False)
 
     def _unanswered(self) -> Outcome:
         return self._record(Grade(status=self._result.status, score=0.0, detail=self._result.reason))
