@@ -51,6 +51,11 @@ def _parser() -> argparse.ArgumentParser:
     merge.add_argument("--no-html", action="store_true", help="do not write report.html")
     merge.set_defaults(run=_merge)
 
+    export = commands.add_parser("export", help="write runs.parquet and outcomes.parquet for a warehouse")
+    export.add_argument("run_dir", type=Path, nargs="?", default=Path(".elo/latest"), metavar="DIR")
+    export.add_argument("--out", type=Path, required=True, metavar="FOLDER")
+    export.set_defaults(run=_export)
+
     runs = commands.add_parser("import-runs", help="make a run directory from call-level and outcome-level CSV")
     runs.add_argument("--calls", type=Path, required=True, metavar="CSV", help="one row a model call (.gz too)")
     runs.add_argument("--outcomes", type=Path, required=True, metavar="CSV", help="one row a graded item (.gz too)")
@@ -149,6 +154,14 @@ def _merge(options: argparse.Namespace) -> int:
     from pytest_elo.report.merging import merge_runs
 
     return merge_runs(options.directories, options.out, gates=options.gate, with_page=not options.no_html)
+
+
+def _export(options: argparse.Namespace) -> int:
+    from pytest_elo.report.export import export
+
+    for path, rows in export(options.run_dir, options.out):
+        print(f"{path}: {rows:,} rows")
+    return 0
 
 
 def _compare(options: argparse.Namespace) -> int:

@@ -99,7 +99,7 @@ class RunnerPlugin:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, Any]:
         state = ItemState.of(item)
-        state.write_properties(item, call.when)
+        state.write_properties(item, call.when, self.runner.settings.prices)
         report: Any = yield  # an attribute of a report travels from worker to controller with it
         state.saw(report)
         if call.excinfo is not None and isinstance(call.excinfo.value, EloError):

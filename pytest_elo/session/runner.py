@@ -19,6 +19,7 @@ from pytest_elo.errors import ConfigError, EloError, GatewayError, NotRecordedEr
 from pytest_elo.ledger.journal import Journal
 from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.records import Answer, Grade, Outcome, Problem, Sink, Tag
+from pytest_elo.session.budget import usd_of
 from pytest_elo.session.collect import Collector
 from pytest_elo.session.plan import Plan, condition_of
 from pytest_elo.session.shard import Share, by_task
@@ -319,10 +320,10 @@ class Runner:
             status, reason = _blame(error)
             calls = self._settle(bound, kept=())
             return TrialResult(
-                problem=problem, call_ids=calls, tokens=_tokens(bound), status=status, reason=reason, error=error
+                problem=problem, call_ids=calls, **self._cost(bound), status=status, reason=reason, error=error
             )
         calls = self._settle(bound, answer.kept)
-        result = TrialResult(problem=problem, call_ids=calls, tokens=_tokens(bound), answer=answer)
+        result = TrialResult(problem=problem, call_ids=calls, **self._cost(bound), answer=answer)
         try:
             return replace(result, grade=await _graded(problem, ask, answer))
         except (Exception, asyncio.CancelledError) as error:
@@ -330,6 +331,11 @@ class Runner:
             # Whatever became of the judge's call, it is not the doing of the policy that is judged.
             status = "config_error" if _blame(error)[0] == "config_error" else "infra_error"
             return replace(result, status=status, reason=f"the answer could not be judged: {error}", error=error)
+
+    def _cost(self, ask: BoundAsk) -> dict[str, Any]:
+        rows = [row for call in ask.calls if call.tag.role != "judge" for row in call.attempts]
+        usd = sum(usd_of(row, self.settings.prices) or 0.0 for row in rows) if self.settings.prices else 0.0
+        return {"tokens": sum(row.total_tokens for row in rows), "usd": usd}
 
     def _refuse_if_stopping(self) -> None:
         """What fails while the run stops is not the model's doing: the item is simply not done."""
@@ -361,10 +367,6 @@ async def _graded(problem: Problem, ask: object, answer: Answer) -> Grade | None
     assert isinstance(ask, TurnAsk)
     grade: Grade = await grade_with(JudgeAsk(ask), answer.reply)
     return grade
-
-
-def _tokens(ask: BoundAsk) -> int:
-    return sum(row.total_tokens for call in ask.calls if call.tag.role != "judge" for row in call.attempts)
 
 
 def _blame(error: BaseException) -> tuple[str, str]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_elo._text import printable
-from pytest_elo.config import StrategySpec
+from pytest_elo.config import Price, StrategySpec
 from pytest_elo.records import MODEL_STATUSES, Answer, Grade, Message, Outcome, Problem, Task
+from pytest_elo.session.budget import usd_of
 
 if TYPE_CHECKING:
     from pytest_elo.gateway.context import CallRecord
@@ -60,6 +61,8 @@ class TrialResult:
     call_ids: Sequence[str]
     tokens: int = 0
     """Of all attempts of the trial's calls, judges' left out."""
+    usd: float = 0.0
+    """The same by the prices of ``elo.yaml``; models without a price are left out."""
     answer: Answer | None = None
     grade: Grade | None = None
     """Given already, by a model, where the task's answers need one to be graded."""
@@ -89,6 +92,10 @@ class Posed:
     def tokens(self) -> int:
         """What the item has cost so far in this test."""
         return sum(row.total_tokens for call in self.direct_calls for row in call.attempts)
+
+    def usd(self, prices: Mapping[str, Price]) -> float:
+        """What the item has cost so far in USD; models without a price are left out."""
+        return sum(usd_of(row, prices) or 0.0 for call in self.direct_calls for row in call.attempts)
 
     @property
     def item_id(self) -> str:
@@ -172,6 +179,9 @@ class Trial(Posed):
     @property
     def tokens(self) -> int:
         return self._result.tokens + super().tokens
+
+    def usd(self, prices: Mapping[str, Price]) -> float:
+        return self._result.usd + super().usd(prices)
 
     @property
     def text(self) -> str:
