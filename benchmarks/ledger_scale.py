@@ -58,27 +58,32 @@ def write_run(folder: Path, rows: int) -> None:
     """A run directory in the ledger's order; numbers are drawn, not measured."""
     folder.mkdir(parents=True)
     rng = random.Random(1)
+    drawn = [_drawn(rng) for _ in range(10_007)]
     per_weight = rows / (TASKS * ITEMS * sum(STRATEGIES.values()))
     with (folder / "runs.jsonl").open("w") as runs, (folder / "outcomes.jsonl").open("w") as outcomes:
         number = 0
         for task, item, strategy, weight in _cells():
             cell = f'"task_id":"{task}","strategy":"{strategy}","model":"qwen2.5-coder-1.5b"'
             end = number + round(per_weight * weight) if (task, item, strategy) != _last() else rows
-            for sample, second in enumerate(range(number, end)):
-                prompt, completion = rng.randrange(200, 900), rng.randrange(50, 1500)
-                runs.write(
-                    f'{{"ts":"2026-11-29T{second // 3600 % 24:02d}:{second // 60 % 60:02d}:{second % 60:02d}.000Z",'
-                    f'{cell},"prompt_tokens":{prompt},"completion_tokens":{completion},'
-                    f'"total_tokens":{prompt + completion},"latency_s":{rng.lognormvariate(0.7, 0.6):.3f},'
-                    f'"finish_reason":"stop","v":1,"call_id":"{rng.getrandbits(128):032x}","item_id":"{item}",'
-                    f'"sample":{sample},"role":"generate","kept":true,"status":"ok",'
-                    f'"total_tokens_high":{prompt + completion}}}\n'
-                )
+            runs.writelines(
+                f'{{"ts":"2026-11-29T{i // 3600 % 24:02d}:{i // 60 % 60:02d}:{i % 60:02d}.000Z",{cell},'
+                f'{drawn[i % 10_007]},"finish_reason":"stop","v":1,"call_id":"{i:032x}","item_id":"{item}",'
+                f'"sample":{i - number},"role":"generate","kept":true,"status":"ok"}}\n'
+                for i in range(number, end)
+            )
             number = end
             right = rng.random() < 0.4 + 0.05 * weight
             status = '"correct","score":1.0' if right else '"wrong","score":0.0'
             outcomes.write(f'{{{cell},"item_id":"{item}","status":{status}}}\n')
     (folder / "run.json").write_text(json.dumps({"anchor": "baseline", "ladders": LADDERS, "answers": "drawn numbers"}))
+
+
+def _drawn(rng: random.Random) -> str:
+    prompt, completion = rng.randrange(200, 900), rng.randrange(50, 1500)
+    return (
+        f'"prompt_tokens":{prompt},"completion_tokens":{completion},"total_tokens":{prompt + completion},'
+        f'"latency_s":{rng.lognormvariate(0.7, 0.6):.3f},"total_tokens_high":{prompt + completion}'
+    )
 
 
 def _cells() -> Iterator[tuple[str, str, str, int]]:
