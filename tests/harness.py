@@ -117,7 +117,9 @@ class Suite:
         latest = self.path / ".elo" / "latest"
         return Run(exit_code, output, latest.resolve() if latest.exists() else self.path / "no-run")
 
-    def start(self, *arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    def start(
+        self, *arguments: str, env: dict[str, str] | None = None, start_new_session: bool = False
+    ) -> subprocess.Popen[str]:
         (self.evals / "elo.yaml").write_text(json.dumps(self.settings), encoding="utf-8")
         names = ("PYTHONDONTWRITEBYTECODE", "PYTEST_", "TAOTOKEN", "OPENAI", "AGENT_MODEL", "COV_", "ELO_")
         clean = {name: value for name, value in os.environ.items() if not name.startswith(names)}
@@ -128,6 +130,7 @@ class Suite:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=start_new_session,
         )
 
 

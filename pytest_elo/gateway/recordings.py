@@ -17,7 +17,7 @@ import json
 import os
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -140,7 +140,7 @@ class Recordings:
     first; ``shards`` is this run's own response store, in which this process writes its shard. What lies there
     at the start was bought by this run: it is found in every mode that buys, by the item and strategy that
     bought it and by no other. ``lost`` is a file that grows when a process of the run dies: whoever takes over
-    its items finds what it bought.
+    its items finds what it bought. ``ship`` is handed every line that is kept, where others cannot read it.
 
     A cache answers only requests of the same condition. Where ``condition`` is given, only lines recorded
     under it are found at all.
@@ -155,6 +155,7 @@ class Recordings:
         condition: str | None = None,
         stores: Sequence[Path] = (),
         lost: Path | None = None,
+        ship: Callable[[str], None] | None = None,
     ) -> None:
         if mode != "replay" and shards is None:
             raise ConfigError(f"recordings in mode {mode!r} need a directory for shards")
@@ -163,6 +164,7 @@ class Recordings:
         self.manifest = Manifest.read(directory) if directory is not None and mode == "replay" else None
         self._condition = condition
         self._store = shards
+        self._ship = ship
         self._lost = None if lost is None else str(lost)
         self._known_lost = self._count_lost()
         self._shard = None if shards is None else shards / f"recorded-{os.getpid()}-{os.urandom(3).hex()}.jsonl"
@@ -257,7 +259,10 @@ class Recordings:
         if self._file is None:
             self._shard.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self._shard, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.write(self._file, (recorded.to_json() + "\n").encode("utf-8", "replace"))
+        line = recorded.to_json()
+        os.write(self._file, (line + "\n").encode("utf-8", "replace"))
+        if self._ship is not None:
+            self._ship(line)
         if self.mode == "cache":
             self._remember(recorded)
 

@@ -14,7 +14,7 @@ __all__ = ["Header", "incomplete", "joined_header"]
 Header = Mapping[str, Any]
 Tiers = dict[str, dict[str, int]]
 
-OWN = frozenset({"run_id", "started", "resumed", "notes", "expected", "partial", "shard", "parts"})
+OWN = frozenset({"run_id", "started", "resumed", "notes", "expected", "partial", "shard", "parts", "lost"})
 """What each run has of its own, and the join makes anew."""
 EITHER = frozenset({"config", "access_hash"})
 """What may differ because machines do; the join takes the first in alphabetical order."""
@@ -28,6 +28,8 @@ def joined_header(headers: Sequence[tuple[Path, Header]]) -> dict[str, Any]:
     parts = _parts(headers)
     joined = {name: first[name] for name in first if name not in OWN | EITHER}
     joined |= {name: min(str(header.get(name, "")) for _, header in headers) for name in EITHER if name in first}
+    lost = {name: note for _, header in headers for name, note in header.get("lost", {}).items()}
+    joined |= {"lost": dict(sorted(lost.items()))} if lost else {}
     return joined | {
         "v": 1,
         "run_id": f"joined-{hashlib.sha256(' '.join(part['run_id'] for part in parts).encode()).hexdigest()[:12]}",

@@ -75,6 +75,24 @@ class RunDir:
         """Grows by a byte for every process of the run that died."""
         return self.path / "lost"
 
+    def mark(self, nonce: str) -> None:
+        """Leave a nonce by which another process recognises this very directory."""
+        write_atomically(self.path / "here", nonce)
+
+    def holds(self, nonce: str) -> bool:
+        try:
+            return bool(nonce) and (self.path / "here").read_text(encoding="utf-8") == nonce
+        except (OSError, UnicodeDecodeError):
+            return False
+
+    def keep_responses(self, lines: Iterable[str]) -> None:
+        """Append replies that workers without this disk have shipped to the response store."""
+        data = "".join(line + "\n" for line in lines).encode("utf-8", "replace")
+        if data:
+            self.responses.mkdir(parents=True, exist_ok=True)
+            with (self.responses / "recorded-shipped.jsonl").open("ab") as stream:
+                stream.write(data)
+
     def note_lost(self) -> None:
         with contextlib.suppress(OSError), self.lost.open("ab") as stream:
             stream.write(b".")
@@ -89,8 +107,8 @@ class RunDir:
         with contextlib.suppress(OSError):
             (self.path / "stop-now").touch()
 
-    @property
-    def must_stop_now(self) -> bool:
+    def must_end(self) -> bool:
+        """Whether calls in flight are not waited for."""
         return (self.path / "stop-now").exists()
 
     @property
@@ -175,7 +193,7 @@ class RunDir:
         self.release()
 
     def _clear(self) -> None:
-        for name in ("stop", "stop-now", "lost", "budget.bin"):
+        for name in ("here", "stop", "stop-now", "lost", "budget.bin"):
             (self.path / name).unlink(missing_ok=True)
 
     def remove_empty(self) -> None:
@@ -218,6 +236,9 @@ def _recover_one(run: RunDir) -> str:
     run.write(attempts, ledger.outcomes())
     facts = run.read_header()
     whole = {} if ledger.whole is None else {"whole": ledger.whole}
+    found = {shard.name for shard in run.shards.glob("*.jsonl")}
+    lost = {shard: note for shard, note in facts.get("lost", {}).items() if shard not in found}
+    facts = {name: value for name, value in facts.items() if name != "lost"} | ({"lost": lost} if lost else {})
     run.write_header(facts | {"expected": ledger.expected, "partial": partial_tiers(ledger)} | whole)
     run.finish()
     unknown = sum(row.status == "open" for row in attempts)

@@ -134,7 +134,9 @@ def _decoder() -> Callable[[bytes], Columns | None] | None:
         "status": Literal["ok", "error", "open"],
         "kept": bool | None,
     }
-    fields = [(name, types[name], *DEFAULTS.get(name, ())) for name in COLUMNS]
+    asked = msgspec.defstruct("Asked", [("temperature", float | None, None)], gc=False)
+    fields: list[Any] = [(name, types[name], *DEFAULTS.get(name, ())) for name in COLUMNS[:-1]]
+    fields.append(("parameters", asked | None, None))
     row = msgspec.defstruct("Row", fields, kw_only=True, gc=False)
     lines = msgspec.json.Decoder(row).decode_lines
     values = msgspec.structs.astuple
@@ -144,7 +146,10 @@ def _decoder() -> Callable[[bytes], Columns | None] | None:
             rows = lines(block)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
-        return tuple(zip(*map(values, rows), strict=True))
+        if not rows:
+            return ()
+        *columns, asked = zip(*map(values, rows), strict=True)
+        return (*columns, [None if parameters is None else parameters.temperature for parameters in asked])
 
     return decode
 

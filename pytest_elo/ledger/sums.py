@@ -41,23 +41,27 @@ MEASURES = (
     "discarded_tokens",
     "failed_tokens",
     "unused_tokens",
+    "sampled",
 )
 """``calls`` counts attempts numbered 0; ``discarded`` is what was not kept, of it ``failed`` the attempts that
-ended in an error and ``unused`` the good replies that no strategy used."""
+ended in an error and ``unused`` the good replies that no strategy used. ``sampled`` counts attempts that did not
+ask for temperature 0."""
 
 COLUMNS = (
     *KEY, "prompt_tokens", "completion_tokens", "cached_tokens", "total_tokens", "total_tokens_high",
-    "latency_s", "status", "kept", "estimated", "attempt", "ts", "sample", "response_model",
+    "latency_s", "status", "kept", "estimated", "attempt", "ts", "sample", "response_model", "temperature",
 )  # fmt: skip
-"""Fields of an attempt that the sums need."""
+"""Fields of an attempt that the sums need; ``temperature`` is one of its parameters."""
 
 Columns = Sequence[Sequence[Any]]
-_values_of = operator.attrgetter(*COLUMNS)
+_values_of = operator.attrgetter(*COLUMNS[:-1])
 
 
 def columns_of(rows: Sequence[Attempt]) -> Columns:
     """Rows in memory as columns in the order of ``COLUMNS``."""
-    return tuple(zip(*map(_values_of, rows), strict=True))
+    if not rows:
+        return ()
+    return (*zip(*map(_values_of, rows), strict=True), [row.parameters.get("temperature") for row in rows])
 
 
 class Latencies:
@@ -270,6 +274,7 @@ def _measures(columns: Columns) -> Integers:
     out[10] = out[7] * dropped
     out[11] = out[7] * failed
     out[12] = out[10] * ~failed
+    out[13] = _flags(map(operator.ne, columns[19], again(0)), n)
     return out
 
 

@@ -62,6 +62,8 @@ class Tier:
     uses: dict[tuple[str, str], int] = field(default_factory=dict)
     """(role, ``used`` | ``discarded`` | ``failed``) -> tokens"""
     latencies: Latencies = field(default_factory=Latencies)
+    sampled: int = 0
+    """attempts that did not ask for temperature 0"""
 
 
 @dataclass(slots=True)
@@ -103,6 +105,7 @@ def totals_of(sums: Sums, prices: Prices | None = None) -> Totals:
         tier.cost.add(measures, usd, latest)
         tier.items.add(item)
         tier.models.add(model)
+        tier.sampled += measures["sampled"]
         for use, tokens in _uses(measures):
             tier.uses[role, use] = tier.uses.get((role, use), 0) + tokens
     return totals

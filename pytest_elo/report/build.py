@@ -140,7 +140,7 @@ def _rated(
         dropped=dropped,
         rating=rating,
         unrated=unrated,
-        notes=[*header.get("notes", ()), *notes, *partial],
+        notes=[*header.get("notes", ()), *header.get("lost", {}).values(), *notes, *partial],
         overrides=overrides,
     )
 

@@ -194,17 +194,19 @@ def open_gateway(
     run_dir: Path,
     workers: int,
     time_left_s: Callable[[], float],
+    ship: Callable[[str], None] | None = None,
 ) -> Gateway:
     """This process's gateway under the controller's plan.
 
     Every reply that is bought goes to the run's response store at once, whatever becomes of the item; what
-    this run has bought before (a worker that died, a run that is resumed) is found there again.
+    this run has bought before (a worker that died, a run that is resumed) is found there again. ``ship`` takes
+    every reply that is kept where the controller cannot read it.
     """
     endpoint = None
     if plan.mode == "replay":
         recordings = Recordings(settings.recordings, mode="replay")
     else:
-        recordings = _buying(settings, plan, RunDir(run_dir))
+        recordings = _buying(settings, plan, RunDir(run_dir), ship)
         key = plan.embedded_key or os.environ.get(settings.key_variable)
         endpoint = Endpoint.checked(plan.base_url, key, key_variable=settings.key_variable)
     gateway_settings = replace(
@@ -219,13 +221,15 @@ def open_gateway(
     return Gateway(endpoint, gateway_settings, sink, recordings=recordings, time_left_s=time_left_s)
 
 
-def _buying(settings: Settings, plan: Plan, run: RunDir) -> Recordings:
+def _buying(settings: Settings, plan: Plan, run: RunDir, ship: Callable[[str], None] | None) -> Recordings:
     if plan.stores is not None:
         stores = [Path(store) for store in plan.stores]
-        return Recordings(settings.recordings, mode="cache", shards=run.responses, stores=stores, lost=run.lost)
+        return Recordings(
+            settings.recordings, mode="cache", shards=run.responses, stores=stores, lost=run.lost, ship=ship
+        )
     # Recording looks its own replies up again: a strategy that asks what another has asked, with the
     # same seed, is answered as its replay will be.
-    return Recordings(None, mode="cache" if plan.record else "record", shards=run.responses, lost=run.lost)
+    return Recordings(None, mode="cache" if plan.record else "record", shards=run.responses, lost=run.lost, ship=ship)
 
 
 def _gateway_settings(settings: Settings, model: str) -> GatewaySettings:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,11 @@ from pytest_elo.errors import ConfigError, EloError
 from pytest_elo.ledger.fold import Ledger
 from pytest_elo.ledger.partial import partial_tiers
 from pytest_elo.ledger.rundir import RunDir, new_run_id, recover
+from pytest_elo.session.apart import lost_note
 from pytest_elo.session.gating import Gatekeeper
 from pytest_elo.session.plan import Plan, run_header
 from pytest_elo.session.shard import shard_of
+from pytest_elo.session.termination import Termination
 
 if TYPE_CHECKING:
     from pytest_elo.report.build import Report
@@ -58,6 +61,7 @@ class Controller:
         self._access: Access | None = None
         self._gates = Gatekeeper(config, settings)
         self._run_dir: RunDir | None = None
+        self._termination: Termination | None = None
         self._reported: set[str] = set()
         self._shards: dict[str, int] = {}
         self._failures = 0
@@ -104,10 +108,15 @@ class Controller:
                 "whole": header.get("whole", {}),
                 "gates": self._gates.stored(),
             }
+        if header.get("lost"):
+            self._facts["lost"] = header["lost"]
         if resumed is not None:
             self._facts["resumed"] = [*header.get("resumed", []), now]
         self.plan = plan
+        self._run_dir.mark(plan.nonce)
         self._run_dir.point_latest()
+        self._termination = Termination(self._run_dir, interrupts=True)
+        self._termination.install()
         self._write_header(header.get("started", now))
         return plan
 
@@ -136,7 +145,8 @@ class Controller:
         finally:
             journal.shut()
         stores = _earlier_stores(path) if option("--elo-cache") else None
-        return self._access.plan(path, stores=stores)
+        plan = self._access.plan(path, stores=stores)
+        return replace(plan, nonce=secrets.token_hex(8), root=str(self._config.rootpath))
 
     def _write_header(self, started: str | None = None) -> None:
         assert self.plan is not None
@@ -175,7 +185,7 @@ class Controller:
         """Take the events a report carries, and remember that its item has ended."""
         if report.when not in ("setup", "call"):  # teardown, or "???" for an item whose worker crashed
             self._reported.add(report.nodeid)
-        self.ledger.add_lines(getattr(report, "elo_events", ""))
+        self._take(getattr(report, "elo_events", ""))
         self._usage_error = self._usage_error or getattr(report, "elo_abort", False)
         if report.failed and not hasattr(report, "wasxfail"):
             self._failures += 1
@@ -185,13 +195,28 @@ class Controller:
 
     def worker_ended(self, end: Mapping[str, Any]) -> None:
         """A process came to its end: its last events, and how many it wrote to which shard."""
-        self.ledger.add_lines(end["events"])
+        self._take(end["events"])
         self._shards[end["shard"]] = end["written"]
 
-    def worker_lost(self) -> None:
-        """A worker died: what its shard holds is all that is known of its last item."""
+    def _take(self, events: str) -> None:
+        self.ledger.add_lines(events)
+        if self.plan is not None:
+            self.run_dir.keep_responses(self.ledger.take_responses())
+
+    def worker_lost(self, worker: str, *, is_apart: bool) -> None:
+        """A worker died: what its shard holds is all that is known of its last item.
+
+        Of one on another disk no more is known than what its reports brought; the report says so.
+        """
         self.lost_workers += 1
         if self.plan is not None:
+            shard = next((name for name in self.ledger.apart if name.startswith(f"{worker}-")), None)
+            if is_apart or shard is not None:
+                place = None if shard is None else self.ledger.apart[shard]
+                self._facts["lost"] = {
+                    **self._facts.get("lost", {}),
+                    shard or worker: lost_note(worker, place, self.plan.run_id),
+                }
             # xdist hands the dead worker's items on only after this: whoever gets them looks for its purchases
             self.run_dir.note_lost()
             self.run_dir.sweep(self.ledger)
@@ -237,6 +262,8 @@ class Controller:
         if self.ledger.outcomes() or partial:
             self._rate()
         self.run_dir.finish()
+        if self._termination is not None:
+            self._termination.restore()
         return self._exit_status(exit_status)
 
     def _arrived(self) -> Collection[str]:

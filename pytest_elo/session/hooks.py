@@ -11,6 +11,7 @@ import pytest
 
 from pytest_elo._text import printable
 from pytest_elo.errors import EloError
+from pytest_elo.session.apart import is_on_another_host
 from pytest_elo.session.controller import USAGE_PREFIX, Controller
 from pytest_elo.session.item import ItemState
 from pytest_elo.session.live import LiveLedger
@@ -19,6 +20,10 @@ from pytest_elo.session.status import test_status
 from pytest_elo.session.trial import Posed, Trial, TrialKey
 
 __all__ = ["ControllerPlugin", "ReportPlugin", "RunnerPlugin", "XdistPlugin"]
+
+
+MOST_PER_REPORT = 4_000_000
+"""Characters of events a report carries; what is more waits for the next one."""
 
 
 class RunnerPlugin:
@@ -108,7 +113,7 @@ class RunnerPlugin:
                 report.elo_abort = True
                 self.runner.request_stop(str(call.excinfo.value))
                 item.session.shouldstop = f"{USAGE_PREFIX}{call.excinfo.value}"
-        events = self.runner.take_events()
+        events = self.runner.take_events(MOST_PER_REPORT)
         if events:
             report.elo_events = events
         return report
@@ -141,7 +146,7 @@ class ControllerPlugin:
         except EloError as error:
             raise pytest.UsageError(f"pytest-elo: {error}") from None
         if self._runner is not None:
-            self._runner.begin(plan)
+            self._runner.begin(plan, session.config.rootpath)
 
     def pytest_report_header(self) -> list[str]:
         return self.controller.header_lines()
@@ -193,7 +198,7 @@ class XdistPlugin:
         if end is not None:
             self._controller.worker_ended(json.loads(end))
         else:
-            self._controller.worker_lost()
+            self._controller.worker_lost(node.gateway.id, is_apart=is_on_another_host(node))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:

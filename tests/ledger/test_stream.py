@@ -37,6 +37,7 @@ def rows(n: int, seed: int = 1) -> list[dict]:
                 "kept": rng.choice([True, False]) if status == "ok" else False,
                 "estimated": rng.choice([None, None, "chars"]), "cached_tokens": rng.choice([None, prompt // 2]),
                 "total_tokens_high": prompt + completion + rng.choice([0, 0, 500]), "response_model": "m0-2026",
+                "parameters": rng.choice([{}, {"temperature": 0}, {"temperature": 0.8, "max_tokens": 9}]),
             }
         )  # fmt: skip
     return made
@@ -90,6 +91,8 @@ def test_totals_are_those_of_counting_by_hand(ledger):
     of_r3 = [row for row in lines if row["strategy"] == "r3" and row["role"] in ("generate", "vote")]
     latencies = sorted(row["latency_s"] for row in of_r3)
     assert r3["p95_latency"] == latencies[-(-95 * len(latencies) // 100) - 1]
+    sampled = sum(row["parameters"].get("temperature") != 0 for row in of_r3)
+    assert sum(tier.sampled for (_, name), tier in totals.tiers.items() if name == "r3") == sampled
     assert r3["tasks"] == len({(row["task_id"], row["item_id"]) for row in of_r3})
 
 

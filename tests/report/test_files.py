@@ -62,7 +62,7 @@ def test_every_field_of_every_line_is_documented(run):
     assert documented("pairwise.json") == {name for row in session.json("pairwise.json") for name in row}
     assert documented("elo.json") == set(session.json("elo.json"))
     assert documented("gates.json") == set(session.json("gates.json")["gates"][0])
-    only_there = {"resumed", "partial", "shard", "whole", "gates", "parts"}
+    only_there = {"resumed", "partial", "lost", "shard", "whole", "gates", "parts"}
     assert documented("run.json") == set(session.json("run.json")) | only_there
     tokens = [*session.json("tokens_by_strategy.json"), *session.json("tokens_by_task_strategy.json")]
     assert documented("tokens_by_strategy.json") == {name for row in tokens for name in row}
