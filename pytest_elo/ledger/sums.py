@@ -165,9 +165,10 @@ class Sums:
         measures = _measures(columns)
         sums = np.add.reduceat(measures if order is None else measures[:, order], starts, axis=1)
         self._room()[:, touched] += sums
-        self._add_latencies(slot, touched, columns[11])
+        touched_keys = list(map(self.keys.__getitem__, touched.tolist()))
+        self._add_latencies(slot, touched, touched_keys, columns[11])
         self._add_latest(ordered, order, columns)
-        if any(self.keys[i][4] == "judge" for i in touched.tolist()):
+        if any(key[4] == "judge" for key in touched_keys):
             for task, role, *names in zip(columns[0], columns[4], columns[5], columns[18], strict=True):
                 if role == "judge":
                     self.judges.setdefault(task, set()).update(filter(None, names))
@@ -216,14 +217,13 @@ class Sums:
             self._values = grown
         return self._values
 
-    def _add_latencies(self, slot: Integers, touched: Integers, seconds: Sequence[float]) -> None:
+    def _add_latencies(self, slot: Integers, touched: Integers, keys: Sequence[Key], seconds: Sequence[float]) -> None:
         import numpy as np
 
         milliseconds = np.rint(np.array(seconds, dtype=np.float64) * 1000).astype(np.int64)
         tiers: dict[tuple[str, str], int] = {}
         tier_of = np.full(int(touched[-1]) + 1, -1, dtype=np.int64)
-        for i in touched.tolist():
-            task, _, strategy, _, role, _ = self.keys[i]
+        for i, (task, _, strategy, _, role, _) in zip(touched.tolist(), keys, strict=True):
             if role in POLICY_ROLES:
                 tier_of[i] = tiers.setdefault((task, strategy), len(tiers))
         tier = tier_of[slot]
