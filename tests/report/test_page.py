@@ -41,7 +41,8 @@ def report(n: int = 40, outputs: str = HOSTILE, strategies: tuple[str, ...] = ("
         kept = row.strategy == "baseline" or number % 9 > 0
         attempts.append(replace(row, total_tokens=spent, total_tokens_high=spent, kept=kept, finish_reason="stop"))
     gate = GateResult(gate="r3 score >= 0.9", answer="fail", found="0.5 <over> 40 items", worse=("sums/i001 (1 -> 0)",))
-    return replace(build_from({**HEADER, **header}, attempts, outcomes, (), {}), gates=(gate,))
+    texts = {row.call_id: f"said by a sample: {HOSTILE}" for row in attempts}
+    return replace(build_from({**HEADER, **header}, attempts, outcomes, (), {}), gates=(gate,), texts=texts)
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +182,9 @@ def test_a_failed_case_is_read_by_keyboard_and_stays_text(browser):
         "</script><script>document.title='owned'"
     )
     assert "<b>x</b>" in browser.find_element("id", "reader-body").text
+    sample = browser.find_element("css selector", "#reader details")
+    sample.find_element("css selector", "summary").send_keys(Keys.ENTER)
+    assert sample.find_element("css selector", "pre").text.startswith("said by a sample: </script><script>")
     assert find(browser, "#reader img, #reader style, #reader b") == []
     assert browser.title == "Elo per token: sums, words"
     before = browser.find_element("id", "reader-head").text
