@@ -66,7 +66,7 @@ def write_run(folder: Path, rows: int) -> None:
             cell = f'"task_id":"{task}","strategy":"{strategy}","model":"qwen2.5-coder-1.5b"'
             end = number + round(per_weight * weight) if (task, item, strategy) != _last() else rows
             runs.writelines(
-                f'{{"ts":"2026-11-29T{i // 3600 % 24:02d}:{i // 60 % 60:02d}:{i % 60:02d}.000Z",{cell},'
+                f'{{"ts":"{_time(i)}",{cell},'
                 f'{drawn[i % 10_007]},"finish_reason":"stop","v":1,"call_id":"{i:032x}","item_id":"{item}",'
                 f'"sample":{i - number},"role":"generate","kept":true,"status":"ok"}}\n'
                 for i in range(number, end)
@@ -76,6 +76,13 @@ def write_run(folder: Path, rows: int) -> None:
             status = '"correct","score":1.0' if right else '"wrong","score":0.0'
             outcomes.write(f'{{{cell},"item_id":"{item}","status":{status}}}\n')
     (folder / "run.json").write_text(json.dumps({"anchor": "baseline", "ladders": LADDERS, "answers": "drawn numbers"}))
+
+
+def _time(second: int) -> str:
+    """Months of 28 days are enough: what counts is that later seconds sort later."""
+    day, of_day = divmod(second, 86_400)
+    clock = f"{of_day // 3600:02d}:{of_day // 60 % 60:02d}:{of_day % 60:02d}"
+    return f"{2026 + day // 336}-{day // 28 % 12 + 1:02d}-{day % 28 + 1:02d}T{clock}.000Z"
 
 
 def _drawn(rng: random.Random) -> str:

@@ -19,7 +19,7 @@ __all__ = ["Row", "rows_in_order"]
 Order = tuple[str, str, str, int, str, int, str, int]
 ORDER = ("task_id", "item_id", "strategy", "repeat", "ts", "sample", "call_id", "attempt")
 
-CHUNK = 100_000
+CHUNK = 40_000
 """Rows that are sorted in memory at once where a file is not in order."""
 
 
