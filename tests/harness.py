@@ -76,6 +76,8 @@ class Suite:
         self.evals.mkdir()
         (self.path / "pytest.ini").write_text("[pytest]\nelo_html = false\n")
         self.settings: dict[str, Any] = {"model": "test-model", "recordings": "recordings"}
+        self.within: list[str] = []
+        """Command that runs the session's command."""
         self.file("evals/test_sums.py", TEST_FILE)
         self.items(4)
 
@@ -124,7 +126,7 @@ class Suite:
         names = ("PYTHONDONTWRITEBYTECODE", "PYTEST_", "TAOTOKEN", "OPENAI", "AGENT_MODEL", "COV_", "ELO_")
         clean = {name: value for name, value in os.environ.items() if not name.startswith(names)}
         return subprocess.Popen(
-            [sys.executable, "-m", "pytest", "evals", "-p", "no:cacheprovider", *arguments],
+            [*self.within, sys.executable, "-m", "pytest", "evals", "-p", "no:cacheprovider", *arguments],
             cwd=self.path,
             env=clean | PYC | (env or {}),
             stdout=subprocess.PIPE,

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from pytest_elo.config import Price
+from pytest_elo.ledger.prices import usd_for
 from pytest_elo.ledger.sums import Latencies, Sums, columns_of
 from pytest_elo.records import POLICY_ROLES, Attempt
 
-__all__ = ["Cell", "Prices", "Tier", "Totals", "by_strategy", "by_task_strategy", "total", "totals_of"]
+__all__ = ["Cell", "CellKey", "Tier", "Totals", "by_strategy", "by_task_strategy", "total", "totals_of"]
 
 CellKey = tuple[str, str, str, int]
-
-Prices = Mapping[str, Mapping[str, float | None]]
-"""model -> USD per million ``prompt``, ``completion`` and (where it differs) ``cached`` tokens."""
+"""Task, item, strategy, repeat."""
 
 BATCH = 4096
 
@@ -81,7 +81,7 @@ class Totals:
     """attempts that were opened and never closed: their process died with the request on the wire"""
 
 
-def total(rows: Iterable[Attempt], prices: Prices | None = None) -> Totals:
+def total(rows: Iterable[Attempt], prices: Mapping[str, Price] | None = None) -> Totals:
     """Totals of rows in memory."""
     sums, rest = Sums(), iter(rows)
     while batch := list(islice(rest, BATCH)):
@@ -89,7 +89,7 @@ def total(rows: Iterable[Attempt], prices: Prices | None = None) -> Totals:
     return totals_of(sums, prices)
 
 
-def totals_of(sums: Sums, prices: Prices | None = None) -> Totals:
+def totals_of(sums: Sums, prices: Mapping[str, Price] | None = None) -> Totals:
     """Totals from sufficient statistics. Without prices nothing has a cost in USD."""
     totals = Totals(judges=sums.judges)
     for (task, item, strategy, repeat, role, model), measures, slot in sums.records():
@@ -111,15 +111,11 @@ def totals_of(sums: Sums, prices: Prices | None = None) -> Totals:
     return totals
 
 
-def _usd(measures: Mapping[str, int], price: Mapping[str, float | None] | None) -> float | None:
+def _usd(measures: Mapping[str, int], price: Price | None) -> float | None:
     if price is None:
         return None
-    prompt, completion, cached = price["prompt"] or 0.0, price["completion"] or 0.0, price.get("cached")
-    dear = measures["prompt_tokens"] - measures["cached_tokens"]
-    # what a total holds beyond its two parts, and what an interval leaves open, costs what the dearer part does
-    unknown = max(0, measures["total_tokens_high"] - measures["prompt_tokens"] - measures["completion_tokens"])
-    usd = dear * prompt + measures["cached_tokens"] * (prompt if cached is None else cached)
-    return (usd + (measures["completion_tokens"] + unknown) * completion) / 1e6
+    names = ("prompt_tokens", "cached_tokens", "completion_tokens", "total_tokens_high")
+    return usd_for(price, *(measures[name] for name in names))
 
 
 def _uses(measures: Mapping[str, int]) -> Iterator[tuple[str, int]]:

@@ -13,19 +13,22 @@ from pytest_elo.errors import DataError
 from pytest_elo.gates.results import GateResult
 from pytest_elo.ledger.fold import outcome_key
 from pytest_elo.ledger.partial import without_partial
+from pytest_elo.ledger.prices import prices_of
 from pytest_elo.ledger.read import read_outcomes
 from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.ledger.stream import Watch, read_sums
-from pytest_elo.ledger.totals import Prices, Totals, total, totals_of
-from pytest_elo.records import Attempt, Comparison, Outcome
-from pytest_elo.report.columns import Dropped, comparable, comparison_columns, pair_outcomes, usage_columns
+from pytest_elo.ledger.totals import Totals, total, totals_of
+from pytest_elo.records import Attempt, Outcome
+from pytest_elo.report.columns import Dropped, comparable, pair_outcomes, usage_columns
+from pytest_elo.report.online import OnlineView, online_view
 from pytest_elo.report.oracles import oracles
 from pytest_elo.report.samples import sample_texts
 
 if TYPE_CHECKING:
+    from pytest_elo.rating.inputs import Comparisons, Usage
     from pytest_elo.rating.results import RatingReport
 
-__all__ = ["GATES", "Report", "build", "build_from", "prices_of", "rating_at"]
+__all__ = ["GATES", "Report", "build", "build_from", "rating_at"]
 
 GATES = "gates.json"
 
@@ -43,7 +46,7 @@ class Report:
 
     header: Mapping[str, Any]
     outcomes: Sequence[Outcome] = field(repr=False)
-    comparisons: Sequence[Comparison] = field(repr=False)
+    comparisons: Comparisons = field(repr=False)
     totals: Totals = field(repr=False)
     watched: Sequence[Attempt] = field(repr=False)
     """attempts of outcomes that are not correct, in the ledger's order, up to ``WATCHED_AT_MOST``"""
@@ -51,6 +54,8 @@ class Report:
     rating: RatingReport | None
     unrated: str | None
     """why there is no rating at all"""
+    online: OnlineView | None
+    """for those who ask for it (``rating.online_k``)"""
     notes: Sequence[str]
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """rating settings above the run's own"""
@@ -82,12 +87,6 @@ def _bounded(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
         output = outcome.output or ""
         room -= len(output)
         yield outcome if room >= 0 or not output else replace(outcome, output=output[:OUTPUT_CUT])
-
-
-def prices_of(header: Mapping[str, Any]) -> Prices | None:
-    """The dated price table of a ``run.json``; ``None`` where it has none."""
-    prices = header.get("prices")
-    return prices["models"] if isinstance(prices, dict) and isinstance(prices.get("models"), dict) else None
 
 
 def _judged_before(path: Path) -> tuple[GateResult, ...]:
@@ -128,7 +127,7 @@ def _rated(
     kept, partial = without_partial(scored, header)
     _require_named_anchor(overrides.get("anchor"), kept)
     comparisons = pair_outcomes(kept)
-    rating, unrated = _rate(kept, comparisons, totals, header, overrides)
+    rating, unrated = _rate(kept, comparisons, usage_columns(kept, totals), header, overrides)
     if unrated and partial:
         unrated = f"the run was stopped and {len(partial)} of its tiers are partial"
     return Report(
@@ -140,6 +139,7 @@ def _rated(
         dropped=dropped,
         rating=rating,
         unrated=unrated,
+        online=online_view(comparisons, {**header.get("rating", {}), **overrides}) if rating is not None else None,
         notes=[*header.get("notes", ()), *header.get("lost", {}).values(), *notes, *partial],
         overrides=overrides,
     )
@@ -157,13 +157,14 @@ def rating_at(report: Report, level: float) -> RatingReport | None:
     """The same rating with its intervals at another level."""
     kept, _ = without_partial(comparable(report.outcomes)[0], report.header)
     overrides = {**report.overrides, "level": level}
-    return _rate(kept, report.comparisons, report.totals, report.header, overrides)[0]
+    usage = usage_columns(kept, report.totals)
+    return _rate(kept, report.comparisons, usage, report.header, overrides)[0]
 
 
 def _rate(
     outcomes: Sequence[Outcome],
-    comparisons: Sequence[Comparison],
-    totals: Totals,
+    comparisons: Comparisons,
+    usage: Usage,
     header: Mapping[str, Any],
     overrides: Mapping[str, Any],
 ) -> tuple[RatingReport | None, str | None]:
@@ -191,7 +192,7 @@ def _rate(
         worth_elo_per_1k=settings.get("worth_elo_per_1k", 5.0),
         missing_anchor=settings.get("missing_anchor", "error"),
     )
-    return evaluate(comparison_columns(comparisons), usage_columns(outcomes, totals), chosen), None
+    return evaluate(comparisons, usage, chosen), None
 
 
 def _climbed(ladders: Sequence[Sequence[str]], outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], ...]:

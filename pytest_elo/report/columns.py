@@ -14,7 +14,7 @@ from pytest_elo.records import MODEL_STATUSES, Comparison, Outcome
 if TYPE_CHECKING:
     from pytest_elo.rating.inputs import Comparisons, Usage
 
-__all__ = ["Dropped", "comparable", "comparison_columns", "pair_outcomes", "usage_columns"]
+__all__ = ["Dropped", "comparable", "comparison_records", "pair_outcomes", "usage_columns"]
 
 ItemCell = tuple[str, str, str]
 
@@ -44,46 +44,52 @@ def comparable(outcomes: Iterable[Outcome]) -> tuple[list[Outcome], Dropped]:
     return kept, Dropped(dict(sorted(counts.items())))
 
 
-def pair_outcomes(outcomes: Sequence[Outcome]) -> list[Comparison]:
-    """Every pair of strategies on every item: the share of cross pairs of repeats that the first one won.
+def pair_outcomes(outcomes: Sequence[Outcome]) -> Comparisons:
+    """Every pair of strategies on every item: what each of them won, lost and tied over the cross pairs of their
+    repeats, with a total weight of 1 an item and pair."""
+    from pytest_elo.rating import comparisons_from_outcomes
 
-    One comparison of weight 1 an item and pair, whatever the repeats; equal scores are half a win each.
-    """
-    by_item: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    tasks = _Names(outcome.task_id for outcome in outcomes)
+    items = _Names(outcome.item_id for outcome in outcomes)
+    policies = _Names(outcome.strategy for outcome in outcomes)
+    seen: dict[ItemCell, int] = defaultdict(int)
+    repeats = []
     for outcome in outcomes:
-        by_item[outcome.task_id, outcome.item_id][outcome.strategy].append(outcome.score)
-    comparisons = []
-    for (task_id, item_id), scores in sorted(by_item.items()):
-        names = sorted(scores)
-        for position, a in enumerate(names):
-            for b in names[position + 1 :]:
-                share = _share(scores[a], scores[b])
-                comparisons.append(Comparison(task_id=task_id, item_id=item_id, a=a, b=b, share=share))
-    return comparisons
-
-
-def _share(first: Sequence[float], second: Sequence[float]) -> float:
-    won = sum((x > y) + 0.5 * (x == y) for x in first for y in second)
-    return won / (len(first) * len(second))
-
-
-def comparison_columns(comparisons: Sequence[Comparison]) -> Comparisons:
-    from pytest_elo.rating.inputs import Comparisons
-
-    tasks = _Names(comparison.task_id for comparison in comparisons)
-    items = _Names(comparison.item_id for comparison in comparisons)
-    policies = _Names(name for comparison in comparisons for name in (comparison.a, comparison.b))
-    return Comparisons(
+        cell = (outcome.task_id, outcome.item_id, outcome.strategy)
+        repeats.append(seen[cell])
+        seen[cell] += 1
+    return comparisons_from_outcomes(
         tasks=tasks.names,
         items=items.names,
         policies=policies.names,
-        task=tasks.codes(comparison.task_id for comparison in comparisons),
-        item=items.codes(comparison.item_id for comparison in comparisons),
-        a=policies.codes(comparison.a for comparison in comparisons),
-        b=policies.codes(comparison.b for comparison in comparisons),
-        share=_floats(comparison.share for comparison in comparisons),
-        weight=_floats(comparison.weight for comparison in comparisons),
+        task=tasks.codes(outcome.task_id for outcome in outcomes),
+        item=items.codes(outcome.item_id for outcome in outcomes),
+        policy=policies.codes(outcome.strategy for outcome in outcomes),
+        repeat=repeats,
+        score=_floats(outcome.score for outcome in outcomes),
     )
+
+
+def comparison_records(comparisons: Comparisons) -> list[Comparison]:
+    """The rows with their names."""
+    columns = (comparisons.task, comparisons.item, comparisons.a, comparisons.b, comparisons.share, comparisons.weight)
+    return [
+        Comparison(
+            task_id=comparisons.tasks[task],
+            item_id=comparisons.items[item],
+            a=comparisons.policies[a],
+            b=comparisons.policies[b],
+            share=share,
+            weight=weight,
+        )
+        for task, item, a, b, share, weight in zip(*(_listed(column) for column in columns), strict=True)
+    ]
+
+
+def _listed(column: Any) -> list[Any]:
+    import numpy as np
+
+    return list(np.asarray(column).tolist())
 
 
 def usage_columns(outcomes: Sequence[Outcome], totals: Totals) -> Usage:
@@ -126,8 +132,8 @@ def usage_columns(outcomes: Sequence[Outcome], totals: Totals) -> Usage:
 
 
 def _usage_row(cell: ItemCell, outcomes: Sequence[Outcome], totals: Totals) -> dict[str, Any]:
+    costs = [totals.cells.get((*cell, outcome.repeat), Cell()) for outcome in outcomes]
     task_id, item_id, strategy = cell
-    costs = [totals.cells.get((task_id, item_id, strategy, outcome.repeat), Cell()) for outcome in outcomes]
     n = len(outcomes)
     return {
         "task": task_id,

@@ -16,11 +16,11 @@ def terminal_width() -> int:
     return max(NARROWEST, min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST))
 
 
-def table(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
-    """Plain text: the first and the last column to the left, all others to the right."""
+def table(rows: Sequence[Sequence[str]], heads: Sequence[str], last: str = "left") -> str:
+    """Plain text: the first column to the left, the last one as ``last`` says, all others to the right."""
     from tabulate import tabulate
 
-    align = ["left", *("right" for _ in heads[1:-1]), "left"]
+    align = ["left", *("right" for _ in heads[1:-1]), last]
     return tabulate(rows, heads, tablefmt="simple", disable_numparse=True, colalign=align)
 
 

@@ -12,11 +12,12 @@ from pytest_elo.gates.baseline import baseline_path, load, stored_names
 from pytest_elo.gates.judged import JudgedRun
 from pytest_elo.gates.snapshot import Snapshot, snapshot_of
 from pytest_elo.ledger.lines import present
+from pytest_elo.ledger.prices import prices_of
 from pytest_elo.ledger.read import read_outcomes
 from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.ledger.stream import read_sums
 from pytest_elo.ledger.totals import totals_of
-from pytest_elo.report.build import Report, prices_of, rating_at
+from pytest_elo.report.build import Report, rating_at
 
 if TYPE_CHECKING:
     from pytest_elo.rating.results import RatingReport

@@ -8,7 +8,9 @@ from pytest_elo.gates.results import GateResult
 from pytest_elo.gates.words import summary
 from pytest_elo.report.budget import budget_lines, equal_budgets
 from pytest_elo.report.build import Report
+from pytest_elo.report.details import detail_columns
 from pytest_elo.report.flags import labels
+from pytest_elo.report.online import online_lines
 from pytest_elo.report.table import header_lines, remarks
 from pytest_elo.report.tables import plain_columns, strategy_columns, task_columns
 
@@ -33,6 +35,9 @@ def markdown(report: Report) -> str:
         budgets = equal_budgets(report.rating)
         if budgets is not None:
             parts.append("\n".join(["```text", *budget_lines(budgets), "```"]))
+        parts.append(_table(*detail_columns(report.rating, names)))
+        if report.online is not None:
+            parts.append("\n".join(["```text", *online_lines(report.online), "```"]))
     parts.append("\n".join(f"- {_text(line)}" for line in [*header[1:], *remarks(report)]))
     return "\n\n".join(parts) + "\n"
 

@@ -85,6 +85,8 @@ class Controller:
         path = self._path(base) if resumed is None else run_to_continue(resumed, base, self._invoked_in)
         self.notices.extend(recover(path.parent))
         self._run_dir = RunDir(path)
+        if resumed is None and self._run_dir.has_rows:
+            raise ConfigError(f"{path} holds a run already; go on with it by --elo-resume={path}, or choose another")
         self._run_dir.create()
         try:
             header: dict[str, Any] = {}
@@ -246,6 +248,17 @@ class Controller:
         self.stop_reason = self.run_dir.stop_reason
         if self.stop_reason is None and exit_status not in (OK, TESTS_FAILED, NOTHING_COLLECTED):
             self.stop_reason = "the session ended early"
+        try:
+            return self._finish(exit_status)
+        except OSError as error:
+            self.problem = self._rescued(error)
+            self.run_dir.release()
+            return self._exit_status(exit_status)
+        finally:
+            if self._termination is not None:
+                self._termination.restore()
+
+    def _finish(self, exit_status: int) -> int:
         self.run_dir.sweep(self.ledger, known=self._arrived())
         if not self.ledger.attempts() and not self.ledger.outcomes() and self.ledger.whole is None:
             self._close_access()
@@ -262,9 +275,19 @@ class Controller:
         if self.ledger.outcomes() or partial:
             self._rate()
         self.run_dir.finish()
-        if self._termination is not None:
-            self._termination.restore()
         return self._exit_status(exit_status)
+
+    def _rescued(self, error: OSError) -> EloError:
+        """What to tell of a run directory that cannot be written; its rows go where there is room."""
+        from pytest_elo.ledger.rundir import rescue
+
+        what = f"{self.run_dir.path} cannot be written ({error.strerror})"
+        place = rescue(self.run_dir, self.ledger)
+        if place is None:
+            return ConfigError(f"{what}, and no other place either; its shards hold what could be kept")
+        return ConfigError(
+            f"{what}; the ledger stands in {place} instead: make room, copy its files back and go on with --elo-resume"
+        )
 
     def _arrived(self) -> Collection[str]:
         """Shards that need not be read again; none unless every event of every process has arrived in reports."""

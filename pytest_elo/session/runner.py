@@ -17,10 +17,10 @@ import pytest
 from pytest_elo.config import Settings
 from pytest_elo.errors import ConfigError, EloError, GatewayError, NotRecordedError
 from pytest_elo.ledger.journal import Journal
+from pytest_elo.ledger.prices import usd_of
 from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.records import Answer, Grade, Outcome, Problem, Sink, Tag
 from pytest_elo.session.apart import Whereabouts
-from pytest_elo.session.budget import usd_of
 from pytest_elo.session.collect import Collector
 from pytest_elo.session.plan import Plan, condition_of
 from pytest_elo.session.shard import Share, by_task
@@ -102,7 +102,7 @@ class Runner:
     def journal(self) -> Journal:
         """This process's journal, opened when the first item needs it."""
         if self._journal is None:
-            self._journal = Journal(self.run_dir.shards / self._shard, self.plan.run_id)
+            self._journal = Journal(self.run_dir.shards / self._shard, self.plan.run_id, self.run_dir.stop)
             if not self.where.shares_disk:
                 self._journal.apart(self._shard, self.where.place)
         return self._journal

@@ -13,8 +13,8 @@ import pytest
 
 from pytest_elo._text import printable
 from pytest_elo.config import Price, StrategySpec
+from pytest_elo.ledger.prices import usd_of
 from pytest_elo.records import MODEL_STATUSES, Answer, Grade, Message, Outcome, Problem, Task
-from pytest_elo.session.budget import usd_of
 
 if TYPE_CHECKING:
     from pytest_elo.gateway.context import CallRecord

@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+from pytest_elo.config import Price
 from pytest_elo.errors import DataError
 from pytest_elo.ledger import stream
 from pytest_elo.ledger.read import read_attempts
@@ -15,7 +16,7 @@ from pytest_elo.ledger.stream import Watch, read_sums
 from pytest_elo.ledger.sums import Sums, columns_of
 from pytest_elo.ledger.totals import by_strategy, by_task_strategy, total, totals_of
 
-PRICES = {"m0": {"prompt": 3.0, "completion": 15.0, "cached": 0.3}, "m1": {"prompt": 1.0, "completion": 2.0}}
+PRICES = {"m0": Price(3.0, 15.0, cached=0.3), "m1": Price(1.0, 2.0)}
 
 
 def rows(n: int, seed: int = 1) -> list[dict]:
@@ -83,8 +84,8 @@ def test_totals_are_those_of_counting_by_hand(ledger):
     for row in mine:
         price, cached = PRICES[row["model"]], row["cached_tokens"] or 0
         unknown = row["total_tokens_high"] - row["prompt_tokens"] - row["completion_tokens"]
-        usd += (row["prompt_tokens"] - cached) * price["prompt"] + cached * price.get("cached", price["prompt"])
-        usd += (row["completion_tokens"] + unknown) * price["completion"]
+        usd += (row["prompt_tokens"] - cached) * price.prompt + (row["completion_tokens"] + unknown) * price.completion
+        usd += cached * (0.3 if row["model"] == "m0" else 1.0)
     assert cell.usd == pytest.approx(usd / 1e6)
     assert totals.judges == {task: {"m0", "m1", "m0-2026"} for task in ("t0", "t1")}
     (r3,) = [record for record in by_strategy(totals) if record["strategy"] == "r3"]

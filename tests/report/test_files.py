@@ -16,7 +16,7 @@ import pytest
 
 from pytest_elo.ledger.sums import MEASURES
 from pytest_elo.rating import results
-from pytest_elo.report import budget
+from pytest_elo.report import budget, online
 from tests.harness import Suite
 from tests.loopback import LoopbackGateway, reply
 
@@ -46,10 +46,11 @@ def run(tmp_path_factory):
 @pytest.mark.parametrize(
     "name",
     ["RatingReport", "PolicyReport", "TaskReport", "PolicyTask", "LadderReport", "Step", "Verdict", "LegacyVerdict",
-     "Measure", "Interval", "Bound", "Power", "RankInterval", "EqualBudgets", "Budget", "Offer"],
+     "Measure", "Interval", "Bound", "Power", "RankInterval", "EqualBudgets", "Budget", "Offer", "OnlineView",
+     "OnlineRow"],
 )  # fmt: skip
 def test_every_record_of_elo_json_is_documented(name):
-    record = getattr(results, name, None) or getattr(budget, name)
+    record = next(found for room in (results, budget, online) if (found := getattr(room, name, None)))
     assert documented(name) == {field.name for field in dataclasses.fields(record)}
 
 

@@ -1,0 +1,35 @@
+"""What attempts cost by a dated price table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_elo.config import Price
+from pytest_elo.records import Attempt
+
+__all__ = ["prices_of", "usd_for", "usd_of"]
+
+
+def usd_of(row: Attempt, prices: Mapping[str, Price]) -> float | None:
+    """What an attempt cost in USD, the high end where its tokens are an interval; ``None`` without a price."""
+    price = prices.get(row.model)
+    if price is None:
+        return None
+    high = max(row.total_tokens, row.total_tokens_high)
+    return usd_for(price, row.prompt_tokens, row.cached_tokens or 0, row.completion_tokens, high)
+
+
+def usd_for(price: Price, prompt: int, cached: int, completion: int, high: int) -> float:
+    """USD for sums of tokens; ``high`` is the high end of the total, ``cached`` a part of ``prompt``.
+
+    What the total holds beyond its two parts, and what an interval leaves open, costs what a completion does.
+    """
+    cached_price = price.prompt if price.cached is None else price.cached
+    unknown = max(0, high - prompt - completion)
+    return ((prompt - cached) * price.prompt + cached * cached_price + (completion + unknown) * price.completion) / 1e6
+
+
+def prices_of(header: Mapping[str, Any]) -> dict[str, Price]:
+    """The price table that a run was given, by model; empty without one."""
+    return {name: Price(**price) for name, price in (header.get("prices") or {}).get("models", {}).items()}
