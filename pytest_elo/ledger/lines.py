@@ -13,6 +13,8 @@ from pytest_elo.errors import ConfigError, DataError
 __all__ = ["COMPRESSED", "blocks", "open_bytes", "present"]
 
 COMPRESSED = (".gz", ".zst")
+LINE_AT_MOST = 64 << 20
+"""Bytes: a small compressed file must not become a line that fills the memory."""
 BLOCK = 1 << 18
 """Bytes read at once: more is slower: rows then fall out of the processor's cache."""
 
@@ -94,7 +96,7 @@ def blocks(path: Path, start: int = 0, end: int | None = None) -> Iterator[tuple
     Every block ends with a line break but for the last one of a file that does not. Numbers count from
     ``start``. Raises ``DataError`` for what cannot be read or decompressed.
     """
-    number, rest = 1, b""
+    number, rest = 1, bytearray()
     left = float("inf") if end is None else end - start
     with open_bytes(path) as stream:
         if start:
@@ -104,12 +106,15 @@ def blocks(path: Path, start: int = 0, end: int | None = None) -> Iterator[tuple
             cut = data.rfind(b"\n") + 1
             if not cut:
                 rest += data
+                if len(rest) > LINE_AT_MOST:
+                    raise DataError(f"{path}, line {number}: a line of more than {LINE_AT_MOST >> 20} MB is no row")
                 continue
-            block, rest = rest + data[:cut], data[cut:]
+            block = bytes(rest) + data[:cut]
+            rest = bytearray(data[cut:])
             yield number, block
             number += block.count(b"\n")
     if rest:
-        yield number, rest
+        yield number, bytes(rest)
 
 
 def _read(stream: IO[bytes], path: Path, size: int) -> bytes:

@@ -31,7 +31,7 @@ def write_atomically(path: Path, text: str | Iterable[str]) -> None:
     """Write UTF-8 text, whole or in pieces, so that a reader sees the old file or the new one, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as stream:
+        with temporary.open("w", encoding="utf-8", errors="replace", newline="\n") as stream:
             stream.writelines([text] if isinstance(text, str) else text)
         os.replace(temporary, path)
     except BaseException:

@@ -165,6 +165,15 @@ def test_compressed_ledgers_are_ledgers(ledger, suffix):
         read_sums(ledger, print)
 
 
+def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(tmp_path):
+    path = tmp_path / "runs.jsonl.gz"
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for _ in range(70):
+            file.write(bytes(1 << 20))
+    with pytest.raises(DataError, match="line 1: a line of more than 64 MB"):
+        read_sums(tmp_path / "runs.jsonl", print)
+
+
 BAD = [
     ({"total_tokens": -1}, "total_tokens is -1"),
     ({"total_tokens": 5.0}, "total_tokens is 5.0"),
@@ -173,6 +182,9 @@ BAD = [
     ({"total_tokens": 10**30}, "total_tokens is 1000"),
     ({"latency_s": "fast"}, "latency_s is 'fast'"),
     ({"repeat": -1}, "repeat is -1"),
+    ({"strategy": ["r3"]}, "strategy is "),
+    ({"parameters": "none"}, "parameters is 'none'; an object is expected"),
+    ({"response_model": {}}, "response_model is "),
 ]
 
 
@@ -191,7 +203,7 @@ def test_rows_of_others_and_a_torn_end(tmp_path):
         file.write('{"task_id": "x", "str')
     warned: list[str] = []
     totals = totals_of(read_sums(path, warned.append))
-    assert totals.cells[7, "7", "r3", 0].total_tokens == 11  # type: ignore[index]
+    assert totals.cells["7", "7", "r3", 0].total_tokens == 11
     assert totals.apart["other"].total_tokens == 11
     assert totals.unanswered == 0
     assert "line 3: the last line is torn" in warned[0]
