@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -182,9 +182,12 @@ def _parts(path: Path) -> list[tuple[int, int]]:
 def _read_parts(path: Path, parts: Sequence[tuple[int, int]], watch: Watch | None) -> Sums | None:
     """All parts at once; ``None`` where anything is odd, so that one process reads and says it with its line."""
     wanted = None if watch is None else (watch.places, watch.limit)
-    with ProcessPoolExecutor(len(parts) - 1, mp_context=get_context("spawn")) as pool:
-        others = [pool.submit(_read_part, path, part, wanted) for part in parts[1:]]
-        found = [_read_part(path, parts[0], wanted), *(other.result() for other in others)]
+    try:
+        with ProcessPoolExecutor(len(parts) - 1, mp_context=get_context("spawn")) as pool:
+            others = [pool.submit(_read_part, path, part, wanted) for part in parts[1:]]
+            found = [_read_part(path, parts[0], wanted), *(other.result() for other in others)]
+    except (OSError, BrokenExecutor):
+        return None  # no room for another process: one alone takes longer and needs less
     sums = Sums()
     rows: list[Attempt] = []
     for answer in found:
