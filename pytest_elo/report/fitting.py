@@ -21,12 +21,14 @@ def table(rows: Sequence[Sequence[str]], heads: Sequence[str], last: str = "left
     from tabulate import tabulate
 
     align = ["left", *("right" for _ in heads[1:-1]), last]
-    return tabulate(rows, heads, tablefmt="simple", disable_numparse=True, colalign=align)
+    return tabulate(rows, heads, tablefmt="simple", disable_numparse=True, colalign=align if rows else None)
 
 
 def fitted(rows: Sequence[Sequence[str]], heads: Sequence[str], dispensable: Sequence[str], width: int) -> list[str]:
     """Lines of the table, without empty columns and as many of ``dispensable`` (heads, in order) as do not fit."""
-    empty = [i for i, head in enumerate(heads) if head in dispensable and all(row[i] in ("", "-") for row in rows)]
+    empty = [
+        i for i, head in enumerate(heads) if rows and head in dispensable and all(row[i] in ("", "-") for row in rows)
+    ]
     rows, heads = _without(rows, heads, empty)
     dropped: list[str] = []
     for name in (head for head in dispensable if head in heads):
