@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_elo._text import printable
 from pytest_elo.errors import EloError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run: Callable[[argparse.Namespace], int] = options.run
         return run(options)
     except EloError as error:
-        print(f"ERROR: {error}", file=sys.stderr)
+        print(printable(f"ERROR: {error}"), file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
         return 0
@@ -42,6 +43,18 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--format", choices=("text", "md", "csv", "json", "latex", "html"), default="text")
     _rating_options(report)
     report.set_defaults(run=_report)
+
+    merge = commands.add_parser("merge", help="join shards or runs of the same settings, and judge their gates")
+    merge.add_argument("directories", type=Path, nargs="+", metavar="DIR")
+    merge.add_argument("--out", type=Path, required=True, metavar="DIR", help="run directory to write")
+    merge.add_argument("--gate", action="append", default=[], metavar="EXPR", help="a gate besides the shards' own")
+    merge.add_argument("--no-html", action="store_true", help="do not write report.html")
+    merge.set_defaults(run=_merge)
+
+    export = commands.add_parser("export", help="write runs.parquet and outcomes.parquet for a warehouse")
+    export.add_argument("run_dir", type=Path, nargs="?", default=Path(".elo/latest"), metavar="DIR")
+    export.add_argument("--out", type=Path, required=True, metavar="FOLDER")
+    export.set_defaults(run=_export)
 
     runs = commands.add_parser("import-runs", help="make a run directory from call-level and outcome-level CSV")
     runs.add_argument("--calls", type=Path, required=True, metavar="CSV", help="one row a model call (.gz too)")
@@ -175,6 +188,20 @@ def _report(options: argparse.Namespace) -> int:
 
         write_png(report, options.png)
     print(render(report, getattr(options, "format", "text")), end="")
+    return 0
+
+
+def _merge(options: argparse.Namespace) -> int:
+    from pytest_elo.report.merging import merge_runs
+
+    return merge_runs(options.directories, options.out, gates=options.gate, with_page=not options.no_html)
+
+
+def _export(options: argparse.Namespace) -> int:
+    from pytest_elo.report.export import export
+
+    for path, rows in export(options.run_dir, options.out):
+        print(f"{path}: {rows:,} rows")
     return 0
 
 

@@ -35,6 +35,8 @@ class Ledger:
     notes: set[str] = field(default_factory=set)
     expected: dict[str, dict[str, int]] = field(default_factory=dict)
     """How many outcomes the run is to have, by task and strategy."""
+    whole: dict[str, dict[str, int]] | None = None
+    """Of a shard: the same over all shards; ``None`` where the run is no part of another."""
     apart: dict[str, str] = field(default_factory=dict)
     """Shards that stand on another disk: name to host and folder."""
     _responses: list[str] = field(default_factory=list)
@@ -69,6 +71,7 @@ class Ledger:
             self._settle(Outcome.from_dict(event["outcome"]), int(event.get("rerun", 0)))
         elif "expected" in event:
             self.expect(event["expected"])
+            self.whole = event.get("whole", self.whole)
         elif "response" in event:
             self._responses.append(str(event["response"]))
         elif "apart" in event:
