@@ -79,3 +79,10 @@ def test_a_journal_line_that_is_none_is_counted_as_torn(event: str) -> None:
     ledger = Ledger()
     ledger.add_lines(event + "\n")
     assert (ledger.torn_lines, ledger.attempts(), ledger.outcomes()) == (1, [], [])
+
+
+def test_a_log_of_opening_brackets_is_read_in_no_time() -> None:
+    from pytest_elo.tasks.swebench.logparsers import parse_pytest_options
+
+    name = "t" + "[x" * 100_000
+    assert parse_pytest_options(f"PASSED {name}\nPASSED t[/a/b]") == {name: "PASSED", "t[/b]": "PASSED"}

@@ -79,14 +79,14 @@ def instance_from_row(row: Mapping[str, Any], where: str, test_command: str = ""
         DataError: naming the column that is missing or cannot be used.
     """
     instance_id = _text(row, "instance_id", where)
-    where = f"{where} ({instance_id})"
-    if not _ID.match(instance_id):
+    if not _ID.fullmatch(instance_id):
         raise DataError(f"{where}: column 'instance_id' may hold letters, digits and ._- only")
+    where = f"{where} ({instance_id})"
     repo = _text(row, "repo", where)
-    if not _REPO.match(repo):
+    if not _REPO.fullmatch(repo):
         raise DataError(f"{where}: column 'repo' must be owner/name, not {repo!r}")
     base_commit = _text(row, "base_commit", where)
-    if not _SHA1.match(base_commit):
+    if not _SHA1.fullmatch(base_commit):
         raise DataError(f"{where}: column 'base_commit' must be a full 40-digit commit id, not {base_commit!r}")
     test_patch = _text(row, "test_patch", where)
     fail_to_pass = _tests(row, "FAIL_TO_PASS", where)
