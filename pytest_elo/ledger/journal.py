@@ -2,7 +2,8 @@
 
 A shard is JSON lines, each one event: ``{"open": attempt}`` when an attempt starts, ``{"close": attempt}``
 when it ends, ``{"kept": {call_id: bool}}`` when a strategy has settled, ``{"outcome": outcome, "rerun": n}``,
-``{"expected": {task: {strategy: n}}}`` and ``{"note": text}``. Each line is one ``write`` on an ``O_APPEND``
+``{"vote": vote, "rerun": n}`` and ``{"contest": facts}`` for pairs of answers, ``{"expected": {task: {strategy: n}}}``
+and ``{"note": text}``. Each line is one ``write`` on an ``O_APPEND``
 descriptor, so a killed process can lose at most the line it was writing, and an attempt that was on the wire
 stays visible as opened and never closed. A shard is locked as long as its process may write to it.
 """
@@ -79,6 +80,14 @@ class Journal:
         """Record an outcome; ``rerun`` counts the outcomes of the same trial that this one replaces."""
         event = {"outcome": outcome.to_dict()}
         self._write({**event, "rerun": rerun} if rerun else event)
+
+    def vote(self, vote: Mapping[str, Any], rerun: int = 0) -> None:
+        """Record a judge's vote on a pair of answers (a line of ``votes.jsonl``)."""
+        self._write({"vote": vote, "rerun": rerun} if rerun else {"vote": vote})
+
+    def contest(self, facts: Mapping[str, Any]) -> None:
+        """Record what an arena item puts to its judges (a line of ``contests.jsonl``)."""
+        self._write({"contest": facts})
 
     def expect(self, counts: Mapping[str, Mapping[str, int]]) -> None:
         """Record how many outcomes the run is to have, by task and strategy."""

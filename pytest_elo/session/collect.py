@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_elo.config import Settings, StrategySpec
 from pytest_elo.errors import ConfigError
 from pytest_elo.records import Task
+from pytest_elo.session.contest import ContestKey
 from pytest_elo.session.trial import TrialKey
 from pytest_elo.strategies.registry import check, check_problem
 from pytest_elo.tasks.loading import load_task
@@ -30,9 +33,10 @@ class Collector:
         self._checked = False
         self.warnings: list[str] = []
 
-    def trials(self, mark: pytest.Mark, module: Path, test: str) -> tuple[list[TrialKey], list[str]]:
-        """The trials of a marked test and their ids (``<item>-<strategy>[-rep<n>]``).
+    def trials(self, mark: pytest.Mark, module: Path, test: str) -> tuple[list[TrialKey] | list[ContestKey], list[str]]:
+        """What the items of a marked test stand for, and their ids.
 
+        A trial each (``<item>-<strategy>[-rep<n>]``), or in an arena a contest each (``<item>[-rep<n>]``).
         Raises ``ConfigError`` or ``DataError``.
         """
         self._check_strategies()
@@ -44,8 +48,20 @@ class Collector:
                 "give one of them another task name in its elo mark"
             )
         self._check_problems(task, task.item_ids[: self._settings.limit])
-        keys = list(self._keys(task, task.item_ids[: self._settings.limit]))
-        return keys, [self._id(key) for key in keys]
+        trials = list(self._keys(task, task.item_ids[: self._settings.limit]))
+        if not getattr(task, "judged_in_pairs", False):
+            return trials, [self._id(key, f"-{key.strategy}") for key in trials]
+        contests = list(self._contests(trials))
+        return contests, [self._id(key) for key in contests]
+
+    def _contests(self, trials: Sequence[TrialKey]) -> Iterator[ContestKey]:
+        for _, group in groupby(trials, key=lambda key: (key.item_id, key.repeat)):
+            found = tuple(group)
+            task: Any = found[0].task
+            key = ContestKey(task, found[0].task_id, found[0].item_id, found[0].repeat, found)
+            if len(found) > 1:
+                key.pairings(self._settings.anchor)  # a plan that cannot be kept is refused before anything is bought
+            yield key
 
     def _keys(self, task: Task, item_ids: Sequence[str]) -> Iterator[TrialKey]:
         for item_id in item_ids:
@@ -61,9 +77,9 @@ class Collector:
         random.Random(f"{self._settings.seed}/{task_id}/{item_id}/{repeat}").shuffle(specs)
         return specs
 
-    def _id(self, key: TrialKey) -> str:
+    def _id(self, key: TrialKey | ContestKey, strategy: str = "") -> str:
         suffix = f"-rep{key.repeat}" if self._settings.repeats > 1 else ""
-        return f"{key.item_id}-{key.strategy}{suffix}"
+        return f"{key.item_id}{strategy}{suffix}"
 
     def _task(self, mark: pytest.Mark, module: Path) -> Task:
         named = mark.args[0] if len(mark.args) == 1 else None

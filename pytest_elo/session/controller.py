@@ -129,8 +129,8 @@ class Controller:
     def _abandon(self) -> None:
         """Leave a run that could not begin: its attempts are kept, a directory without any is not."""
         self.run_dir.sweep(self.ledger)
-        if attempts := self.ledger.attempts():
-            self.run_dir.write(attempts, self.ledger.outcomes())
+        if self.ledger.attempts():
+            self.run_dir.write(self.ledger)
             self.run_dir.finish()
         else:
             self.run_dir.finish()
@@ -205,7 +205,7 @@ class Controller:
             self._close_access()
             self._abandon()
             return self._exit_status(exit_status)
-        self.run_dir.write(self.ledger.attempts(), self.ledger.outcomes())
+        self.run_dir.write(self.ledger)
         self._facts["notes"] = sorted({*self._facts["notes"], *self.ledger.notes})
         self._facts["expected"] = self.ledger.expected
         partial = partial_tiers(self.ledger) if self.stop_reason is not None else []

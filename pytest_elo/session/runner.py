@@ -8,7 +8,6 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,20 +17,23 @@ from pytest_elo.config import Settings
 from pytest_elo.errors import ConfigError, EloError, GatewayError, NotRecordedError
 from pytest_elo.ledger.journal import Journal
 from pytest_elo.ledger.rundir import RunDir
-from pytest_elo.records import Answer, Grade, Outcome, Problem, Sink, Tag
+from pytest_elo.records import Outcome, Sink, Tag
 from pytest_elo.session.collect import Collector
+from pytest_elo.session.contest import Contest, ContestKey, ContestResult
 from pytest_elo.session.plan import Plan, condition_of
 from pytest_elo.session.trial import Posed, Recorder, Trial, TrialKey, TrialResult
 from pytest_elo.session.upcoming import Upcoming
-from pytest_elo.strategies.run import run
+from pytest_elo.session.work import Work, pair_tag
 
 if TYPE_CHECKING:
     from pytest_elo.engine import Engine
-    from pytest_elo.gateway.client import BoundAsk, Gateway
+    from pytest_elo.gateway.client import Gateway
     from pytest_elo.gateway.context import CallRecord
     from pytest_elo.session.budget import Budget
 
-__all__ = ["Runner", "trial_key"]
+__all__ = ["Key", "Runner", "key_of"]
+
+Key = TrialKey | ContestKey
 
 UNRATED = "(unrated)"
 """Task and strategy of attempts made by tests that are no item: on the ledger, in no rating."""
@@ -55,10 +57,10 @@ class Runner:
         self._journal: Journal | None = None
         self._budget: Budget | None = None
         self._gateway: Gateway | None = None
-        self._engine: Engine[TrialKey, TrialResult] | None = None
+        self._engine: Engine[Key, TrialResult | ContestResult] | None = None
         self._upcoming: Upcoming | None = None
         self._conditions: dict[str, str] = {}
-        self._reruns: dict[TrialKey, int] = {}
+        self._reruns: dict[Key, int] = {}
         self._noted = 0
 
     def begin(self, plan: Plan) -> None:
@@ -116,32 +118,32 @@ class Runner:
         return self._gateway
 
     @property
-    def engine(self) -> Engine[TrialKey, TrialResult]:
+    def engine(self) -> Engine[Key, TrialResult | ContestResult]:
         if self._engine is None:
             from pytest_elo.engine import Engine
 
             share = max(1, self.settings.concurrency // self._workers)
-            self._engine = Engine(self._run, share, may_go_on=self._may_go_on, finish=self.gateway.aclose)
+            self._engine = Engine(Work(self), share, may_go_on=self._may_go_on, finish=self.gateway.aclose)
         return self._engine
 
     def expect(self, items: Sequence[pytest.Item]) -> None:
         """Journal how many outcomes this run is to have, those that it has already included."""
         if self._plan is None:
             return
-        keys = [key for item in items if (key := trial_key(item)) is not None]
-        if not keys:
+        places = {place for item in items for place in _places(item)}
+        if not places:
             return
         # Collected items live as long as the session. Left to the collector, each of its full passes looks at
         # all of them again: measured 0.2 ms an item at 2,000 items.
         gc.freeze()
-        tiers = Counter((key.task_id, key.strategy) for key in keys)
-        tiers.update((task, strategy) for task, _, strategy, _ in self._plan.done)
+        done = {(task, item, strategy, repeat) for task, item, strategy, repeat in self._plan.done}
+        tiers = Counter((task, strategy) for task, _, strategy, _ in places | done)
         counts: dict[str, dict[str, int]] = {}
         for (task, strategy), n in sorted(tiers.items()):
             counts.setdefault(task, {})[strategy] = n
         self.journal.expect(counts)
 
-    def require_condition(self, keys: Sequence[TrialKey]) -> None:
+    def require_condition(self, keys: Sequence[Key]) -> None:
         """Refuse to resume a run whose items, prompts or rules are not these any more.
 
         Everything else of the condition was compared before. Raises ``ConfigError``.
@@ -149,7 +151,7 @@ class Runner:
         if self._plan is None or not keys:
             return
         known = self._plan.conditions.get(keys[0].task_id)
-        if known is not None and known != self._condition(keys[0]):
+        if known is not None and known != self.condition(keys[0]):
             raise ConfigError(
                 f"--elo-resume: the data, prompts or grading rules of task {keys[0].task_id!r} are not those of the "
                 f"run in {self._plan.run_dir}; start a new run"
@@ -160,7 +162,7 @@ class Runner:
         done = {tuple(known) for known in self._plan.done} if self._plan is not None else set()
         if not done:
             return []
-        taken = [item for item in items if (key := trial_key(item)) is not None and key.place in done]
+        taken = [item for item in items if (places := _places(item)) and done.issuperset(places)]
         chosen = set(map(id, taken))
         items[:] = [item for item in items if id(item) not in chosen]
         return taken
@@ -174,8 +176,8 @@ class Runner:
         keys = [
             key
             for coming in self._upcoming.fresh(item, nextitem, self._window)
-            if (key := trial_key(coming)) is not None
-            and "trial" in getattr(coming, "fixturenames", ())
+            if (key := key_of(coming)) is not None
+            and {"trial", "contest"} & set(getattr(coming, "fixturenames", ()))
             and not _may_be_skipped(coming)
         ]
         if keys:
@@ -185,22 +187,43 @@ class Runner:
         """Wait for the strategy of ``key``. Raises ``StoppedError`` when the run stops first."""
         if rerun:
             self._reruns[key] = rerun
-            self._restart(key)
-        return Trial(key, self.engine.take(key), self._recorder(key, rerun))
+            self._restart(self.tag(key))
+        result = self.engine.take(key)
+        assert isinstance(result, TrialResult)
+        return Trial(key, result, self._recorder(key, rerun))
+
+    def contest(self, key: ContestKey, rerun: int = 0) -> Contest:
+        """Wait for all strategies of ``key`` and its judges. Raises ``StoppedError`` when the run stops first."""
+        if rerun:
+            self._reruns[key] = rerun
+            self._reruns.update(dict.fromkeys(key.trials, rerun))
+            for trial in key.trials:
+                self._restart(self.tag(trial))
+            for pairing in key.pairings(self.settings.anchor):
+                self._restart(pair_tag(key, pairing, self.condition(key)))
+        result = self.engine.take(key)
+        assert isinstance(result, ContestResult)
+        recorders = [self._recorder(trial, rerun) for trial in key.trials]
+        trials = [Trial(*of_one) for of_one in zip(key.trials, result.results, recorders, strict=True)]
+        return Contest(key, trials, result.rulings)
 
     def posed(self, key: TrialKey, rerun: int = 0) -> Posed:
         if rerun:
-            self._restart(key)
+            self._restart(self.tag(key))
         return Posed(key, key.task.pose(key.item_id, key.repeat), self._recorder(key, rerun))
 
-    def discard(self, replaced: Posed) -> None:
+    def reruns(self, key: Key) -> int:
+        """How many outcomes of the same key this process's next one replaces."""
+        return self._reruns.get(key, 0)
+
+    def discard(self, replaced: Posed | Contest) -> None:
         """The calls of a trial that is run again were paid for and not used."""
         self.journal.settle(dict.fromkeys(replaced.call_ids, False))
 
-    def _restart(self, key: TrialKey) -> None:
+    def _restart(self, tag: Tag) -> None:
         """In a replay a rerun finds the same recordings; everywhere else it is a new sample."""
         if self.plan.mode == "replay" and self.gateway.recordings is not None:
-            self.gateway.recordings.restart(self._tag(key))
+            self.gateway.recordings.restart(tag)
 
     @contextmanager
     def charged(self, key: TrialKey | None, calls: list[CallRecord], node_id: str = "") -> Iterator[None]:
@@ -210,7 +233,7 @@ class Runner:
         """
         from pytest_elo.gateway.context import current_calls, tagged
 
-        tag = self._tag(key) if key is not None else Tag(UNRATED, node_id, UNRATED)
+        tag = self.tag(key) if key is not None else Tag(UNRATED, node_id, UNRATED)
         watching = current_calls.set(calls)
         try:
             with tagged(tag):
@@ -280,10 +303,11 @@ class Runner:
         # a call in flight may end, but no retry of it is waited for once the run stops
         return 0.0 if self._is_stopping() else float("inf")
 
-    def _tag(self, key: TrialKey) -> Tag:
-        return Tag(key.task_id, key.item_id, key.strategy, key.repeat, condition=self._condition(key))
+    def tag(self, key: TrialKey) -> Tag:
+        """Who pays for the calls of a trial."""
+        return Tag(key.task_id, key.item_id, key.strategy, key.repeat, condition=self.condition(key))
 
-    def _condition(self, key: TrialKey) -> str:
+    def condition(self, key: Key) -> str:
         known = self._conditions.get(key.task_id)
         if known is None:
             known = self._conditions[key.task_id] = condition_of(self.plan, self.settings, key.task)
@@ -295,91 +319,34 @@ class Runner:
 
         return Recorder(
             model=self.plan.model,
-            condition=self._condition(key),
+            condition=self.condition(key),
             strict=self.settings.strict,
             journal=journal,
         )
 
-    async def _run(self, key: TrialKey) -> TrialResult:
-        from pytest_elo.session.asking import TurnAsk
+    @property
+    def budget(self) -> Budget | None:
+        return self._budget
 
-        problem = key.task.pose(key.item_id, key.repeat)
-        unfit = await _preflight(problem)
-        if unfit is not None:
-            return TrialResult(problem=problem, call_ids=(), status=unfit.status, reason=unfit.detail)
-        tag = self._tag(key)
-        bound = self.gateway.ask_as(tag, model=self.plan.model)
-        rerun = 0 if self.plan.mode == "replay" else self._reruns.get(key, 0)
-        ask = TurnAsk(bound, self.engine, tag, self.settings.seed, rerun, self._budget)
-        try:
-            answer = await run(key.spec.kind, problem, ask, key.spec.parameters)
-        except (Exception, asyncio.CancelledError) as error:
-            self._refuse_if_stopping()
-            status, reason = _blame(error)
-            calls = self._settle(bound, kept=())
-            return TrialResult(
-                problem=problem, call_ids=calls, tokens=_tokens(bound), status=status, reason=reason, error=error
-            )
-        calls = self._settle(bound, answer.kept)
-        result = TrialResult(problem=problem, call_ids=calls, tokens=_tokens(bound), answer=answer)
-        try:
-            return replace(result, grade=await _graded(problem, ask, answer))
-        except (Exception, asyncio.CancelledError) as error:
-            self._refuse_if_stopping()
-            # Whatever became of the judge's call, it is not the doing of the policy that is judged.
-            status = "config_error" if _blame(error)[0] == "config_error" else "infra_error"
-            return replace(result, status=status, reason=f"the answer could not be judged: {error}", error=error)
-
-    def _refuse_if_stopping(self) -> None:
+    def refuse_if_stopping(self) -> None:
         """What fails while the run stops is not the model's doing: the item is simply not done."""
         if self._is_stopping():
             raise asyncio.CancelledError from None
 
-    def _settle(self, ask: BoundAsk, kept: Sequence[str]) -> list[str]:
-        calls = [call.call_id for call in ask.calls if call.tag.role != "judge"]
-        self.journal.settle({call_id: call_id in kept for call_id in calls})
-        return calls
 
-
-async def _preflight(problem: Problem) -> Grade | None:
-    """Why the item's environment cannot grade any answer, found out before the model is asked."""
-    preflight = getattr(problem, "preflight", None)
-    if preflight is None:
-        return None
-    unfit: Grade | None = await asyncio.to_thread(preflight)
-    return unfit
-
-
-async def _graded(problem: Problem, ask: object, answer: Answer) -> Grade | None:
-    """The grade of a problem that needs a model to grade; the others grade in the test."""
-    grade_with = getattr(problem, "grade_with", None)
-    if grade_with is None:
-        return None
-    from pytest_elo.session.asking import JudgeAsk, TurnAsk
-
-    assert isinstance(ask, TurnAsk)
-    grade: Grade = await grade_with(JudgeAsk(ask), answer.reply)
-    return grade
-
-
-def _tokens(ask: BoundAsk) -> int:
-    return sum(row.total_tokens for call in ask.calls if call.tag.role != "judge" for row in call.attempts)
-
-
-def trial_key(item: pytest.Item) -> TrialKey | None:
-    """The trial a collected item stands for, if it is one."""
+def key_of(item: pytest.Item) -> Key | None:
+    """The trial or contest a collected item stands for, if it is one."""
     callspec = getattr(item, "callspec", None)
     key = callspec.params.get("elo_key") if callspec is not None else None
-    return key if isinstance(key, TrialKey) else None
+    return key if isinstance(key, TrialKey | ContestKey) else None
 
 
-def _blame(error: BaseException) -> tuple[str, str]:
-    """Status and reason of a trial whose strategy raised: only the model's own failures are scored."""
-    if isinstance(error, NotRecordedError):
-        return "infra_error", str(error)
-    if isinstance(error, GatewayError):
-        return error.status, str(error)
-    return "infra_error", f"the strategy raised {error!r}"
+def _places(item: pytest.Item) -> list[tuple[str, str, str, int]]:
+    """Where the outcomes of an item stand among all outcomes of a run."""
+    key = key_of(item)
+    if key is None:
+        return []
+    return [key.place] if isinstance(key, TrialKey) else [trial.place for trial in key.trials]
 
 
 def _may_be_skipped(item: pytest.Item) -> bool:

@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_elo.config import StrategySpec
-from pytest_elo.records import MODEL_STATUSES, Answer, Grade, Message, Outcome, Problem, Task
+from pytest_elo.records import MODEL_STATUSES, UNSCORED, Answer, Grade, Message, Outcome, Problem, Task
 
 if TYPE_CHECKING:
     from pytest_elo.gateway.context import CallRecord
 
-__all__ = ["Posed", "Recorder", "Trial", "TrialKey", "TrialResult"]
+__all__ = ["Posed", "Recorder", "Trial", "TrialKey", "TrialResult", "grade_of"]
 
 
 OUTPUT_LIMIT = 20_000
 """Characters of a failed reply that travel with its outcome."""
+
+_GOOD = ("correct", "answered")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,13 @@ class TrialResult:
     error: BaseException | None = None
 
 
+def grade_of(result: TrialResult) -> Grade:
+    """The grade of what a strategy brought, also where it brought nothing."""
+    if result.answer is None or result.status not in MODEL_STATUSES:
+        return Grade(status=result.status, score=0.0, detail=result.reason)
+    return result.grade or result.problem.grade(result.answer.reply)
+
+
 class Posed:
     """Base of the ``trial`` and ``problem`` fixtures: the posed problem and a place for its outcome."""
 
@@ -88,6 +97,24 @@ class Posed:
     def tokens(self) -> int:
         """What the item has cost so far in this test."""
         return sum(row.total_tokens for call in self.direct_calls for row in call.attempts)
+
+    @property
+    def is_recorded(self) -> bool:
+        return self.outcome is not None
+
+    @property
+    def status(self) -> str | None:
+        """How the item came out; ``None`` before it has an outcome."""
+        return None if self.outcome is None else self.outcome.status
+
+    def properties(self) -> dict[str, object]:
+        """What JUnit XML and JSON reports tell of the outcome; to be asked once there is one."""
+        assert self.outcome is not None
+        return {
+            "strategy": str(self.outcome.strategy),
+            "status": str(self.outcome.status),
+            "score": float(self.outcome.score),
+        }
 
     @property
     def item_id(self) -> str:
@@ -131,6 +158,9 @@ class Posed:
     def _record(self, grade: Grade) -> Outcome:
         if self.outcome is not None:
             raise ValueError("this item has its outcome already; grade or score it once")
+        evidence = self._evidence()
+        if getattr(self._key.task, "judged_in_pairs", False):
+            evidence["marks"] = (*evidence.get("marks", ()), UNSCORED)
         self.outcome = Outcome(
             task_id=self._key.task_id,
             item_id=self._key.item_id,
@@ -147,10 +177,10 @@ class Posed:
             grading_sha256=self._grading(),
             condition=self._recorder.condition,
             output=self._output() if grade.status != "correct" else None,
-            **self._evidence(),
+            **evidence,
         )
         self._recorder.journal(self.outcome)
-        if self._recorder.strict and grade.status in MODEL_STATUSES and grade.status != "correct":
+        if self._recorder.strict and grade.status in MODEL_STATUSES and grade.status not in _GOOD:
             pytest.fail(
                 f"{grade.status}: answered {grade.answer!r}, score {grade.score:g} (--elo-strict)", pytrace=False
             )
@@ -171,6 +201,15 @@ class Trial(Posed):
     @property
     def tokens(self) -> int:
         return self._result.tokens + super().tokens
+
+    @property
+    def status(self) -> str:
+        """That of the outcome; before there is one, whether the strategy ran at all."""
+        return self._result.status if self.outcome is None else self.outcome.status
+
+    def settle(self) -> Outcome:
+        """Record what the strategy brought, whatever it is, and fail for nothing."""
+        return self._record(grade_of(self._result))
 
     @property
     def text(self) -> str:
@@ -194,7 +233,8 @@ class Trial(Posed):
     def fail_if_unfit(self) -> None:
         """Record and raise what was no doing of the model: an infrastructure or configuration error."""
         if self._result.status not in MODEL_STATUSES:
-            self._unanswered()
+            if self.outcome is None:
+                self._unanswered()
             if self._result.error is not None:
                 raise self._result.error
             if self._result.status == "unfaithful":
@@ -205,7 +245,10 @@ class Trial(Posed):
         return self._record(Grade(status=self._result.status, score=0.0, detail=self._result.reason))
 
     def _output(self) -> str | None:
-        return self.text[:OUTPUT_LIMIT] if self._result.answer else None
+        if self._result.answer is None:
+            return None
+        # people vote on an arena's answers, so they are kept whole
+        return self.text if getattr(self._key.task, "judged_in_pairs", False) else self.text[:OUTPUT_LIMIT]
 
     def _evidence(self) -> dict[str, Any]:
         evidence: dict[str, Any] = {"call_ids": tuple(self._result.call_ids)}

@@ -1,0 +1,116 @@
+"""A contest: one arena prompt, an answer of every strategy, and the verdicts on their pairs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_elo.records import MODEL_STATUSES, Message, Outcome
+from pytest_elo.session.trial import Trial, TrialKey, TrialResult
+
+if TYPE_CHECKING:
+    from pytest_elo.gateway.context import CallRecord
+    from pytest_elo.tasks.arena import ArenaTask, Pairing, Ruling
+
+__all__ = ["Contest", "ContestKey", "ContestResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class ContestKey:
+    """What a pytest item of an arena stands for: all trials of one prompt in one repeat."""
+
+    task: ArenaTask = dataclasses.field(compare=False, repr=False)
+    task_id: str
+    item_id: str
+    repeat: int
+    trials: tuple[TrialKey, ...] = dataclasses.field(compare=False, repr=False)
+    """In the order in which they begin."""
+
+    def pairings(self, anchor: str) -> Sequence[Pairing]:
+        """The pairs that the judges may see, in an order that does not depend on who began."""
+        return self.task.pairings(self.item_id, sorted(trial.strategy for trial in self.trials), anchor)
+
+    def facts(self, pairings: Sequence[Pairing]) -> dict[str, Any]:
+        """The line of ``contests.jsonl``."""
+        return {
+            "task_id": self.task_id,
+            "item_id": self.item_id,
+            "repeat": self.repeat,
+            "prompt": self.task.shown(self.item_id),
+            "plan": self.task.plan,
+            "pairs": [[pairing.a, pairing.b] for pairing in pairings],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ContestResult:
+    """What every strategy brought, in the order of the key's trials, and what the judges said of the pairs."""
+
+    results: tuple[TrialResult, ...]
+    rulings: tuple[Ruling, ...] = ()
+
+
+class Contest:
+    """The ``contest`` fixture: answers are there and judged; ``judge()`` records them."""
+
+    def __init__(self, key: ContestKey, trials: Sequence[Trial], rulings: Sequence[Ruling]) -> None:
+        self._key = key
+        self._trials = trials
+        self.rulings = rulings
+        """Every pair with its verdict; empty where people judge, or where the plan waits for the whole run."""
+        self.direct_calls: Sequence[CallRecord] = ()
+        """What the test itself asks through ``client``; charged to no strategy."""
+
+    @property
+    def item_id(self) -> str:
+        return self._key.item_id
+
+    @property
+    def repeat(self) -> int:
+        return self._key.repeat
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The prompt as chat messages."""
+        return self._trials[0].messages
+
+    @property
+    def answers(self) -> Mapping[str, str]:
+        """The reply of each strategy; empty where it gave none."""
+        return {trial.strategy: trial.text for trial in sorted(self._trials, key=lambda trial: trial.strategy)}
+
+    def judge(self) -> Sequence[Outcome]:
+        """Record what every strategy achieved; what the answers are worth, the votes say."""
+        return [trial.settle() for trial in self._trials]
+
+    def fail_if_unfit(self) -> None:
+        """Record all and raise where a strategy or a judge failed by no doing of the model."""
+        unfit = [trial for trial in self._trials if trial.status not in MODEL_STATUSES]
+        if unfit:
+            self.judge()
+            unfit[0].fail_if_unfit()
+
+    @property
+    def call_ids(self) -> Sequence[str]:
+        return [call_id for trial in self._trials for call_id in trial.call_ids]
+
+    @property
+    def tokens(self) -> int:
+        """What the strategies and the test have spent; the judges' tokens are nobody's."""
+        own = sum(row.total_tokens for call in self.direct_calls for row in call.attempts)
+        return own + sum(trial.tokens for trial in self._trials)
+
+    @property
+    def is_recorded(self) -> bool:
+        return all(trial.is_recorded for trial in self._trials)
+
+    @property
+    def status(self) -> str | None:
+        """How the item shows: as answered, or as the first of its failures."""
+        found = [outcome.status for trial in self._trials if (outcome := trial.outcome) is not None]
+        return min(found, key=lambda status: status == "answered", default=None)
+
+    def properties(self) -> dict[str, object]:
+        return {"strategies": ",".join(self.answers), "status": str(self.status)}
