@@ -14,7 +14,7 @@ from pytest_elo.gates.snapshot import Snapshot
 from pytest_elo.ledger.totals import Cell as Cost
 from pytest_elo.ledger.totals import Totals
 from pytest_elo.rating.results import Interval, Measure
-from pytest_elo.records import Outcome
+from pytest_elo.records import MODEL_STATUSES, Outcome
 
 if TYPE_CHECKING:
     from pytest_elo.rating.results import PolicyReport, PolicyTask, RatingReport
@@ -54,7 +54,7 @@ class JudgedRun:
             return self._token_share(metric.name, scope)
         if metric.name == "score":
             cells = self._cells(scope)
-            return item_mean([score for scores in cells.values() for score, _ in scores], level or 0.95)
+            return item_mean([score for scores in cells.values() for score in scores], level or 0.95)
         if metric.name == "tokens_per_item":
             return self._tokens(scope, level or 0.95)
         return self._rated(metric.name, scope, level)
@@ -64,12 +64,12 @@ class JudgedRun:
             if scope.task in (None, outcome.task_id) and scope.strategy in (None, outcome.strategy):
                 yield outcome
 
-    def _cells(self, scope: Scope) -> Mapping[str, Sequence[tuple[float, float]]]:
-        """task -> (score, tokens) of each scored cell."""
-        found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    def _cells(self, scope: Scope) -> Mapping[str, Sequence[float]]:
+        """task -> score of each scored cell."""
+        found: dict[str, list[float]] = defaultdict(list)
         for (task, _, strategy), cell in self.snapshot.cells.items():
             if scope.task in (None, task) and scope.strategy in (None, strategy):
-                found[task].append((cell.score, cell.tokens))
+                found[task].append(cell.score)
         return found
 
     def _status_share(self, statuses: Sequence[str], scope: Scope, level: float) -> Measure:
@@ -94,10 +94,22 @@ class JudgedRun:
     def _tokens(self, scope: Scope, level: float) -> Measure:
         """As in the table: each task with the same weight, unless the route pools items."""
         rating = self.rate(None)
-        cells = {task: [tokens for _, tokens in found] for task, found in self._cells(scope).items()}
+        cells = self._costs_of_items(scope)
         if rating is not None and rating.route == "pooled":
             return item_mean([tokens for found in cells.values() for tokens in found], level)
         return task_mean(cells, level)
+
+    def _costs_of_items(self, scope: Scope) -> Mapping[str, Sequence[float]]:
+        """task -> tokens of each item and strategy, means over the repeats; arenas included, which have no score."""
+        found: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+        for outcome in self.within(scope):
+            if outcome.status in MODEL_STATUSES:
+                key = (outcome.task_id, outcome.item_id, outcome.strategy)
+                found[key].append(self.totals.cells.get((*key, outcome.repeat), Cost()).total_tokens)
+        tasks: dict[str, list[float]] = defaultdict(list)
+        for (task, _, _), tokens in sorted(found.items()):
+            tasks[task].append(sum(tokens) / len(tokens))
+        return tasks
 
     def tokens_high(self, scope: Scope, measure: Measure) -> float | None:
         """The high end of tokens an item, where the cost of attempts is only known as an interval."""

@@ -16,6 +16,7 @@ from pytest_elo.ledger.read import read_attempts, read_outcomes
 from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.ledger.totals import Totals, total
 from pytest_elo.records import Attempt, Comparison, Outcome
+from pytest_elo.report.arena import Arena, Ballots, arenas_of, read_ballot_box, vote_comparisons
 from pytest_elo.report.columns import Dropped, comparable, comparison_columns, pair_outcomes, usage_columns
 from pytest_elo.report.oracles import oracles
 
@@ -43,6 +44,8 @@ class Report:
     notes: Sequence[str]
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """rating settings above the run's own"""
+    arenas: Sequence[Arena] = ()
+    """of each task that is judged in pairs: who judged, and how far that can be believed"""
     gates: Sequence[GateResult] = ()
 
 
@@ -58,7 +61,8 @@ def build(path: Path, rating: Mapping[str, Any] | None = None) -> Report:
     attempts = list(read_attempts(run.runs, notes.append))
     outcomes = list(read_outcomes(run.outcomes, notes.append))
     header = run.read_header()
-    report = build_from(header, attempts, outcomes, notes, rating or {})
+    ballots = read_ballot_box(path)
+    report = build_from(header, attempts, outcomes, notes, rating or {}, ballots)
     return replace(report, gates=_judged_before(path / GATES))
 
 
@@ -79,12 +83,14 @@ def build_from(
     outcomes: Sequence[Outcome],
     notes: Sequence[str],
     overrides: Mapping[str, Any],
+    ballots: Ballots | None = None,
 ) -> Report:
+    ballots = ballots or Ballots()
     _refuse_mixed_conditions(outcomes)
     scored, dropped = comparable(outcomes)
     kept, partial = without_partial(scored, header)
     _require_named_anchor(overrides.get("anchor"), kept)
-    comparisons = pair_outcomes(kept)
+    comparisons = [*pair_outcomes(kept), *vote_comparisons(ballots, kept)]
     totals = total(attempts)
     rating, unrated = _rate(kept, comparisons, totals, header, overrides)
     if unrated and partial:
@@ -98,9 +104,27 @@ def build_from(
         dropped=dropped,
         rating=rating,
         unrated=unrated,
-        notes=[*header.get("notes", ()), *notes, *partial],
+        notes=[*header.get("notes", ()), *notes, *ballots.notes, *partial],
         overrides=overrides,
+        arenas=_arenas(ballots, kept, header, overrides),
     )
+
+
+def _arenas(
+    ballots: Ballots, outcomes: Sequence[Outcome], header: Mapping[str, Any], overrides: Mapping[str, Any]
+) -> tuple[Arena, ...]:
+    settings = {**header.get("rating", {}), **overrides}
+    return arenas_of(
+        ballots,
+        outcomes,
+        anchor=_anchor(settings, header),
+        ties=settings.get("ties", "half"),
+        level=settings.get("level", 0.95),
+    )
+
+
+def _anchor(settings: Mapping[str, Any], header: Mapping[str, Any]) -> str:
+    return str(settings.get("anchor") or header.get("anchor") or "baseline")
 
 
 def _require_named_anchor(anchor: str | None, outcomes: Sequence[Outcome]) -> None:
@@ -126,7 +150,7 @@ def _rate(
     overrides: Mapping[str, Any],
 ) -> tuple[RatingReport | None, str | None]:
     settings = {**header.get("rating", {}), **overrides}
-    anchor = settings.get("anchor") or header.get("anchor") or "baseline"
+    anchor = _anchor(settings, header)
     ladders = header.get("ladders", ())
     present = sorted({outcome.strategy for outcome in outcomes})
     if not outcomes:

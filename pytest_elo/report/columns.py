@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_elo.ledger.totals import Cell, Totals
-from pytest_elo.records import MODEL_STATUSES, Comparison, Outcome
+from pytest_elo.records import MODEL_STATUSES, Comparison, Outcome, is_scored
 
 if TYPE_CHECKING:
     from pytest_elo.rating.inputs import Comparisons, Usage
@@ -46,10 +46,11 @@ def comparable(outcomes: Iterable[Outcome]) -> tuple[list[Outcome], Dropped]:
 def pair_outcomes(outcomes: Sequence[Outcome]) -> list[Comparison]:
     """Every pair of strategies on every item: the share of cross pairs of repeats that the first one won.
 
-    One comparison of weight 1 an item and pair, whatever the repeats; equal scores are half a win each.
+    One comparison of weight 1 an item and pair, whatever the repeats; equal scores are half a win each. Outcomes
+    of an arena have no score: their comparisons are votes.
     """
     by_item: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for outcome in outcomes:
+    for outcome in filter(is_scored, outcomes):
         by_item[outcome.task_id, outcome.item_id][outcome.strategy].append(outcome.score)
     comparisons = []
     for (task_id, item_id), scores in sorted(by_item.items()):
@@ -72,10 +73,13 @@ def comparison_columns(comparisons: Sequence[Comparison]) -> Comparisons:
     tasks = _Names(comparison.task_id for comparison in comparisons)
     items = _Names(comparison.item_id for comparison in comparisons)
     policies = _Names(name for comparison in comparisons for name in (comparison.a, comparison.b))
+    judges = _Names(comparison.judge for comparison in comparisons if comparison.judge is not None)
     return Comparisons(
         tasks=tasks.names,
         items=items.names,
         policies=policies.names,
+        judges=judges.names,
+        judge=_judge_codes(comparisons, judges),
         task=tasks.codes(comparison.task_id for comparison in comparisons),
         item=items.codes(comparison.item_id for comparison in comparisons),
         a=policies.codes(comparison.a for comparison in comparisons),
@@ -136,9 +140,21 @@ def _usage_row(cell: ItemCell, outcomes: Sequence[Outcome], totals: Totals) -> d
         "completion_tokens": sum(cost.completion_tokens for cost in costs) / n,
         "last_success_tokens": sum(cost.last_success_tokens for cost in costs) / n,
         "samples": sum(cost.calls for cost in costs) / n,
-        "score": sum(outcome.score for outcome in outcomes) / n,
+        "score": sum(outcome.score for outcome in outcomes) / n if all(map(is_scored, outcomes)) else float("nan"),
         "repeats": n,
     }
+
+
+def _judge_codes(comparisons: Sequence[Comparison], judges: _Names) -> Any:
+    """Codes of the judges, -1 where nobody judged; ``None`` where they are too few to be a sample of judges."""
+    import numpy as np
+
+    from pytest_elo.rating.style import FEWEST_JUDGES
+
+    if len(judges.names) < FEWEST_JUDGES:
+        return None
+    code = {name: number for number, name in enumerate(judges.names)}
+    return np.fromiter((code.get(comparison.judge or "", -1) for comparison in comparisons), dtype=np.int64)
 
 
 class _Names:

@@ -13,6 +13,7 @@ from typing import Any
 from pytest_elo.ledger.rundir import write_atomically
 from pytest_elo.ledger.totals import by_strategy, by_task_strategy
 from pytest_elo.records import POLICY_ROLES
+from pytest_elo.report.arena import arena_documents
 from pytest_elo.report.budget import equal_budgets
 from pytest_elo.report.build import GATES, Report
 from pytest_elo.report.flags import flags_of
@@ -81,6 +82,7 @@ def elo_document(report: Report) -> dict[str, Any]:
         "flags": flags_of(report),
         "unrated": report.unrated,
         "rating": rating,
+        **({"arenas": arena_documents(report.arenas)} if report.arenas else {}),
         "equal_budgets": dataclasses.asdict(budgets) if budgets is not None else None,
     }
 
@@ -142,7 +144,7 @@ def _failures(report: Report) -> str:
         )
         + "\n"
         for outcome in report.outcomes
-        if outcome.status != "correct"
+        if outcome.status not in ("correct", "answered")
     )
 
 

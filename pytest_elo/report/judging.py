@@ -35,6 +35,8 @@ def judged_run(report: Report, declared: Sequence[str]) -> JudgedRun:
         if row.role == "judge":
             judges[row.task_id].add(row.response_model or row.model)
             judges[row.task_id].add(row.model)
+    for arena in report.arenas:
+        judges[arena.task_id] |= arena.judges
     return JudgedRun(
         snapshot=snapshot_of("this run", report.header, report.outcomes, report.totals),
         outcomes=report.outcomes,

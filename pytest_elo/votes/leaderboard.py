@@ -27,7 +27,7 @@ from pytest_elo.votes.records import Vote
 from pytest_elo.votes.self_preference import SelfPreference, self_preference
 from pytest_elo.votes.settle import Result, comparisons_of, settle, unsettled_lines
 
-__all__ = ["Leaderboard", "Standing", "leaderboard", "style_control"]
+__all__ = ["Leaderboard", "Standing", "bias_blocks", "leaderboard", "style_control"]
 
 Ties = Literal["half", "davidson", "drop"]
 
@@ -102,7 +102,7 @@ def leaderboard(
         ties=ties,
         results=dict(sorted(Counter(result.status for result in results).items())),
         standings=_standings(report, results, style),
-        bias=_bias(votes, models),
+        bias=bias_blocks(votes, models),
         agreement=_agreement(results),
         self_preference=_self_preference(results, models),
         style=style,
@@ -240,7 +240,7 @@ def _standing(policy: PolicyReport, tally: Counter[str], controlled: Any) -> Sta
     )
 
 
-def _bias(votes: Sequence[Vote], models: Mapping[str, str] | None) -> list[BiasBlock]:
+def bias_blocks(votes: Sequence[Vote], models: Mapping[str, str] | None = None) -> list[BiasBlock]:
     """One block for each model judge and one for all people."""
     judges = sorted({vote.judge for vote in votes if vote.kind == "model" and not _unseen(vote)})
     blocks = [bias_of(judge, votes, models=models) for judge in judges]
