@@ -38,6 +38,8 @@ class Ledger:
     notes: set[str] = field(default_factory=set)
     expected: dict[str, dict[str, int]] = field(default_factory=dict)
     """How many outcomes the run is to have, by task and strategy."""
+    adaptive: dict[str, str] = field(default_factory=dict)
+    """Arena tasks whose pairs are chosen when all answers are there, with the files of their prompts."""
     _attempts: dict[tuple[str, int], Attempt] = field(default_factory=dict)
     _kept: dict[str, bool] = field(default_factory=dict)
     _outcomes: dict[OutcomeKey, Outcome] = field(default_factory=dict)
@@ -74,6 +76,8 @@ class Ledger:
         elif "contest" in event:
             facts = event["contest"]
             self._contests[facts["task_id"], facts["item_id"], facts["repeat"]] = facts
+        elif "adaptive" in event:
+            self.adaptive.update(event["adaptive"])
         elif "expected" in event:
             self.expect(event["expected"])
         elif "note" in event:

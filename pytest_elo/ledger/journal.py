@@ -2,8 +2,8 @@
 
 A shard is JSON lines, each one event: ``{"open": attempt}`` when an attempt starts, ``{"close": attempt}``
 when it ends, ``{"kept": {call_id: bool}}`` when a strategy has settled, ``{"outcome": outcome, "rerun": n}``,
-``{"vote": vote, "rerun": n}`` and ``{"contest": facts}`` for pairs of answers, ``{"expected": {task: {strategy: n}}}``
-and ``{"note": text}``. Each line is one ``write`` on an ``O_APPEND``
+``{"vote": vote, "rerun": n}`` and ``{"contest": facts}`` for pairs of answers, ``{"adaptive": {task: file}}``,
+``{"expected": {task: {strategy: n}}}`` and ``{"note": text}``. Each line is one ``write`` on an ``O_APPEND``
 descriptor, so a killed process can lose at most the line it was writing, and an attempt that was on the wire
 stays visible as opened and never closed. A shard is locked as long as its process may write to it.
 """
@@ -88,6 +88,10 @@ class Journal:
     def contest(self, facts: Mapping[str, Any]) -> None:
         """Record what an arena item puts to its judges (a line of ``contests.jsonl``)."""
         self._write({"contest": facts})
+
+    def adaptive(self, task_id: str, data: str) -> None:
+        """Record that the pairs of an arena are chosen when all answers are there, and which file holds its prompts."""
+        self._write({"adaptive": {task_id: data}})
 
     def expect(self, counts: Mapping[str, Mapping[str, int]]) -> None:
         """Record how many outcomes the run is to have, by task and strategy."""

@@ -86,17 +86,18 @@ class Collector:
         if named is not None and not isinstance(named, str):
             task: Task = named
             return task
-        options = dict(self._settings.tasks.get(named, {})) if named is not None else {}
-        configured = options.pop("data", None)
-        options.pop("strategies", None)
+        configured = self._settings.tasks.get(named, {}).get("data") if named is not None else None
         data = mark.kwargs.get("data", configured)
         if named is None or not isinstance(data, str | Path):
             raise ConfigError(f"{module}: the elo mark is incomplete: {MARK_HELP}")
-        path = _data_file(module.parent, str(data))
+        return self.load(named, mark.kwargs.get("kind", named), _data_file(module.parent, str(data)))
+
+    def load(self, named: str, kind: str, path: Path) -> Task:
+        """The task of a name, loaded once from its data file. Raises ``ConfigError`` or ``DataError``."""
+        options = {k: v for k, v in self._settings.tasks.get(named, {}).items() if k not in ("data", "strategies")}
         cached = self._tasks.get((named, str(path)))
         if cached is None:
             where = str(self._settings.path)
-            kind = mark.kwargs.get("kind", named)
             defaults = {"seed": self._settings.seed}
             if self._settings.max_tokens is not None:
                 defaults["max_tokens"] = self._settings.max_tokens

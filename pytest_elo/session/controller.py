@@ -205,6 +205,8 @@ class Controller:
             self._close_access()
             self._abandon()
             return self._exit_status(exit_status)
+        if self.stop_reason is None and self.ledger.adaptive:
+            self._judge_what_waits()
         self.run_dir.write(self.ledger)
         self._facts["notes"] = sorted({*self._facts["notes"], *self.ledger.notes})
         self._facts["expected"] = self.ledger.expected
@@ -216,6 +218,20 @@ class Controller:
             self._rate()
         self.run_dir.finish()
         return self._exit_status(exit_status)
+
+    def _judge_what_waits(self) -> None:
+        from pytest_elo.session.adaptive import judge_what_waits
+
+        assert self.plan is not None
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if terminal is not None:
+            terminal.write_line(f"\nelo: judging pairs of {', '.join(sorted(self.ledger.adaptive))}")
+        try:
+            judge_what_waits(self.settings, self.plan, self.run_dir, self.ledger)
+        except EloError as error:
+            self.problem = error
+        except KeyboardInterrupt:
+            self.notices.append("the judging was interrupted; --elo-resume goes on with it")
 
     def _arrived(self) -> Collection[str]:
         """Shards that need not be read again; none unless every event of every process has arrived in reports."""

@@ -142,6 +142,10 @@ class Runner:
         for (task, strategy), n in sorted(tiers.items()):
             counts.setdefault(task, {})[strategy] = n
         self.journal.expect(counts)
+        for key in filter(None, map(key_of, items)):
+            if isinstance(key, ContestKey) and key.task.plan == "adaptive" and not key.repeat:
+                self.journal.adaptive(key.task_id, str(key.task.path))
+                break
 
     def require_condition(self, keys: Sequence[Key]) -> None:
         """Refuse to resume a run whose items, prompts or rules are not these any more.
@@ -200,7 +204,7 @@ class Runner:
             for trial in key.trials:
                 self._restart(self.tag(trial))
             for pairing in key.pairings(self.settings.anchor):
-                self._restart(pair_tag(key, pairing, self.condition(key)))
+                self._restart(pair_tag(key.task_id, pairing, key.repeat, self.condition(key)))
         result = self.engine.take(key)
         assert isinstance(result, ContestResult)
         recorders = [self._recorder(trial, rerun) for trial in key.trials]

@@ -99,7 +99,8 @@ class Work:
         ]
 
         def judges(pairing: Pairing) -> Sequence[Judge]:
-            return judges_of(task, self._ask(key, pair_tag(key, pairing, runner.condition(key)))[1], runner.plan.model)
+            tag = pair_tag(key.task_id, pairing, key.repeat, runner.condition(key))
+            return judges_of(task, self._ask(key, tag)[1], runner.plan.model)
 
         def settled(ruling: Ruling) -> None:
             for vote in votes_of(ruling.verdict, ruling.pair, names):
@@ -109,10 +110,10 @@ class Work:
         return await judge_pairings(task, pairings, contestants, judges, repeat=key.repeat, settled=settled)
 
 
-def pair_tag(key: ContestKey, pairing: Pairing, condition: str) -> Tag:
+def pair_tag(task_id: str, pairing: Pairing, repeat: int, condition: str) -> Tag:
     """Who pays for the judges of a pair: no policy. Two pairs never share a recorded verdict by accident."""
     names = " vs ".join(sorted((pairing.a, pairing.b)))
-    return Tag(key.task_id, key.item_id, names, key.repeat, role="judge", condition=condition)
+    return Tag(task_id, pairing.item_id, names, repeat, role="judge", condition=condition)
 
 
 def _contestant(key: TrialKey, result: TrialResult, model: str) -> Contestant:

@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from pytest_elo.errors import DataError
+from pytest_elo.ledger.read import read_outcomes
+from pytest_elo.ledger.rundir import RunDir
+from pytest_elo.tasks.arena.judging import Contestant, Pair
+from pytest_elo.tasks.parsing import visible
 
-__all__ = ["Contested", "read_contests"]
+__all__ = ["Contested", "pairs_of_run", "read_contests"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,28 @@ def read_contests(path: Path) -> Sequence[Contested]:
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read ({error})") from None
     return tuple(_contest(line, f"{path}:{n}") for n, line in enumerate(lines, start=1) if line.strip())
+
+
+def pairs_of_run(directory: Path) -> Sequence[Pair]:
+    """The pairs of a run's arenas with the answers that its outcomes hold.
+
+    Raises :class:`DataError` naming file and line.
+    """
+    run = RunDir(directory)
+    answers = {
+        (outcome.task_id, outcome.item_id, outcome.repeat, outcome.strategy): outcome
+        for outcome in read_outcomes(run.outcomes, lambda _: None)
+    }
+    pairs = []
+    for contest in read_contests(run.contests):
+        place = (contest.task_id, contest.item_id, contest.repeat)
+        for names in contest.pairs:
+            found = [answers.get((*place, name)) for name in names]
+            a, b = (Contestant.of(o, visible(o.output or "").strip()) if o is not None else None for o in found)
+            if a is not None and b is not None:
+                task, item, repeat = place
+                pairs.append(Pair(task_id=task, item_id=item, prompt=contest.prompt, a=a, b=b, repeat=repeat))
+    return pairs
 
 
 def _contest(line: str, where: str) -> Contested:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pytest_elo.votes.page.booth import Booth
 from pytest_elo.votes.records import Vote
 from pytest_elo.votes.store import append_votes
 from tests.harness import Run, Suite
@@ -223,3 +224,62 @@ def test_people_enter_the_ratings_as_judges(suite):
     assert shares["ann", "p0"] == (1.0, 0.5)  # from baseline's side: ann gave it this one, bob the other half
     assert shares["bob", "p0"] == (0.0, 0.5)
     assert arena_of(run)["results"] == {"open": 2, "single": 12}
+
+
+def test_an_adaptive_plan_judges_when_all_answers_are_there_and_tells_what_it_saved(suite):
+    suite.strategies(
+        baseline={"kind": "single", "temperature": 0},
+        cool={"kind": "single", "temperature": 0.2},
+        warm={"kind": "single", "temperature": 0.7},
+    )
+    suite.settings["tasks"] = {"arena": {"judge": "judge-model", "plan": "adaptive", "budget": 5}}
+
+    def longest_by_heat(request: Request) -> Response:
+        return longest(request) if shown(request, "A") else reply("word " * int(5 + 10 * request.body["temperature"]))
+
+    runs = []
+    for arguments in (["-n", "0", "--elo-record"], ["-n", "2"]):
+        with LoopbackGateway(longest_by_heat) as gateway:
+            run = suite.live(gateway, *arguments)
+            assert run.exit_code == 0, run.output
+            assert len([request for request in gateway.requests if shown(request, "A")]) == 10
+        saving = "arena: adaptive plan: judged 5 of 24 pairs, saved 19 pairs = 38 verdicts a judge (79%)"
+        assert f"note: {saving}" in run.output
+        assert sum(row["role"] == "judge" for row in run.rows) == 10
+        runs.append((votes_of(run), arena_of(run)["results"]))
+    assert runs[0] == runs[1]
+    assert runs[0][1] == {"consistent": 5}
+    del suite.settings["gateway"]
+    replayed = suite.run("-n", "2")
+    assert replayed.exit_code == 0, replayed.output
+    assert votes_of(replayed) == runs[0][0]
+
+
+def test_the_wrong_fixture_is_refused_before_anything_is_asked(suite):
+    suite.file("evals/test_sums.py", TEST_FILE.replace("(contest)", "(trial)").replace("contest.judge", "trial.grade"))
+    with LoopbackGateway(longest) as gateway:
+        run = suite.live(gateway)
+    assert run.exit_code == 4, run.output
+    assert "task 'arena' is judged in pairs; take the fixture 'contest', not 'trial'" in run.output
+    assert not [request for request in gateway.requests if "about" in str(request.body)]
+
+
+def test_the_pairs_of_a_run_are_what_people_vote_on(suite):
+    with LoopbackGateway(longest) as gateway:
+        run = suite.live(gateway)
+    booth = Booth(run.run_dir)
+    for n in range(7):
+        ballot = booth.next("ann")
+        assert ballot is not None
+        assert ballot.prompt.startswith("Write about")
+        booth.cast("ann", ballot.ballot_id, "left" if len(ballot.left) > len(ballot.right) else "right")
+        assert booth.progress("ann").done == n + 1
+    assert booth.next("ann") is None  # eight pairs, and one of two identical answers
+    assert booth.agreement() == [
+        "people and judge-model agree on 100.0% of 7 pairs (100.0% of 7 without ties), Cohen's kappa -"
+    ]
+    said = report(run)
+    assert "judge people (1): votes 7" in said
+    assert "judge-model and people agree on 100.0% of 7 pairs" in said
+    shares = {(c["item_id"], c["judge"]): c["weight"] for c in run.json("pairwise.json")}
+    assert shares["p0", "ann"] == shares["p0", "judge-model"] == 0.5
