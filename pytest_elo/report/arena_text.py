@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pytest_elo.rating.scale import ANCHOR_ELO
 from pytest_elo.report.arena import Arena
 from pytest_elo.report.numbers import MISSING, plain, signed
+
+if TYPE_CHECKING:
+    from pytest_elo.votes.leaderboard import Leaderboard, Standing
 
 __all__ = ["arena_columns", "arena_lines", "arena_sentences", "arena_title", "bias_columns", "warnings_of"]
 
@@ -15,7 +22,7 @@ def arena_title(arena: Arena) -> str:
 
 
 def arena_columns(arena: Arena) -> tuple[list[list[str]], list[str]]:
-    """Rows and heads: raw and style-controlled ratings side by side, both in ΔElo within the task."""
+    """Rows and heads: ΔElo within the task, then raw and with style controlled, fitted alike (both carry a prior)."""
     board = arena.board
     if board is None:
         return [], []
@@ -28,11 +35,19 @@ def arena_columns(arena: Arena) -> tuple[list[list[str]], list[str]]:
                 standing.policy,
                 str(standing.results),
                 f"{standing.won}/{standing.tied}/{standing.lost}",
+                _delta(standing, board.anchor),
                 _with_width(rating.raw, rating.raw_half_width) if rating else MISSING,
                 _with_width(rating.controlled, rating.controlled_half_width) if rating else MISSING,
             ]
         )
-    heads = ["strategy", "pairs", "won/tied/\nlost", "ΔElo raw", "ΔElo, style\ncontrolled"]
+    heads = [
+        "strategy",
+        "verdicts",
+        "won/tied/\nlost",
+        f"ΔElo\n[{board.level:.0%} interval]",
+        "raw,\nwith prior",
+        "style\ncontrolled",
+    ]
     return rows, heads
 
 
@@ -87,7 +102,7 @@ def arena_sentences(arena: Arena) -> list[str]:
     if arena.board is not None:
         out += style_lines(arena.board.style)
         out += [_control_changes(arena)] if arena.board.style is not None else []
-        out += [*map(str, arena.board.self_preference), *map(str, arena.board.agreement)]
+        out += [*_self_preference(arena.board), *map(str, arena.board.agreement)]
     return out + [f"note: {note}" for note in arena.notes]
 
 
@@ -107,6 +122,23 @@ def _with_width(value: float, width: float | None) -> str:
     return signed(value) if not width else f"{signed(value)} ±{plain(width, 1)}"
 
 
+def _delta(standing: Standing, anchor: str) -> str:
+    if standing.policy == anchor:
+        return "0 (anchor)"
+    if standing.elo is None:
+        return MISSING
+    low, high = (None if end is None else signed(end - ANCHOR_ELO) for end in (standing.low, standing.high))
+    between = "" if low is None and high is None else f" [{low or '-inf'}, {high or '+inf'}]"
+    return f"{signed(standing.elo - ANCHOR_ELO)}{between}"
+
+
+def _self_preference(board: Leaderboard) -> Iterator[str]:
+    """A judge that is all contestants has no rival to be measured by."""
+    for judge in sorted({found.judge for found in board.self_preference if not found.matched}):
+        yield f"self-preference of {judge} cannot be told: every contestant that others judged is the judge itself"
+    yield from (str(found) for found in board.self_preference if found.matched)
+
+
 def _control_changes(arena: Arena) -> str:
     """Whether holding the look of the answers equal moves a rating by more than its own uncertainty."""
     assert arena.board is not None
@@ -118,5 +150,8 @@ def _control_changes(arena: Arena) -> str:
     shift = moved.controlled - moved.raw
     width = moved.raw_half_width
     beyond = width is not None and abs(shift) > width
-    verdict = "more than its interval: the judge pays for looks" if beyond else "within its interval"
-    return f"style control moves {moved.policy} most, by {signed(shift)} Elo, {verdict}"
+    text = f"style control moves {moved.policy} most, by {signed(shift)} Elo, "
+    text += "more than its interval: its looks are part of its rating" if beyond else "within its interval"
+    if moved.controlled_half_width is not None and abs(moved.controlled) <= moved.controlled_half_width:
+        text += "; controlled, it is not resolved"
+    return text

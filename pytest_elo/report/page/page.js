@@ -200,7 +200,7 @@ const legend = [["s1", "right"], ["s5", "in part"], ["s0", "not right"], ["sx", 
 if (data.statuses.includes(ANSWERED)) legend.splice(3, 0, ["sa", "judged in pairs"]);
 for (const [kind, text] of legend) byId("legend").append(element("span", "", { className: kind }), `${text} `);
 const letters = data.statuses.map((name) => `${LETTERS[name] || "?"} ${name.replace("_", " ")}`).join(", ");
-byId("legend").append(document.createTextNode(` ${letters}. Arrow keys move between cells, Enter opens one.`));
+byId("legend").append(document.createTextNode(` | ${letters}. Arrow keys move between cells, Enter opens one.`));
 if (data.cases_left_out) byId("legend").append(document.createTextNode(` ${data.cases_left_out} failed cases have no details here; failures.jsonl has them all.`));
 update();
 const first = byId("map").querySelector("button");
