@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["arena_columns", "arena_lines", "arena_sentences", "arena_title", "bias_columns", "warnings_of"]
 
+SMALLEST_SHIFT = 0.05
+"""Elo; what rounds to nothing is nothing."""
+
 
 def arena_title(arena: Arena) -> str:
     """What became of the pairs."""
@@ -148,6 +151,8 @@ def _control_changes(arena: Arena) -> str:
         return "style control: no covariate varies, so raw and controlled ratings are the same"
     moved = max(style.ratings, key=lambda rating: abs(rating.controlled - rating.raw))
     shift = moved.controlled - moved.raw
+    if abs(shift) < SMALLEST_SHIFT:
+        return "style control moves no rating"
     width = moved.raw_half_width
     beyond = width is not None and abs(shift) > width
     text = f"style control moves {moved.policy} most, by {signed(shift)} Elo, "

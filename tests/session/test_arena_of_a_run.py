@@ -224,6 +224,13 @@ def test_people_enter_the_ratings_as_judges(suite):
     assert shares["ann", "p0"] == (1.0, 0.5)  # from baseline's side: ann gave it this one, bob the other half
     assert shares["bob", "p0"] == (0.0, 0.5)
     assert arena_of(run)["results"] == {"open": 2, "single": 12}
+    assert run.json("elo.json")["rating"]["n_judges"] == 0
+    for voter in ("cy", "dee", "eve", "flo", "gus"):
+        append_votes(
+            run.run_dir / "votes.jsonl", [vote(n, voter, "a" if (n + len(voter)) % 3 else "b") for n in range(6)]
+        )
+    assert "taken as the panel itself" not in report(run)
+    assert run.json("elo.json")["rating"]["n_judges"] == 7  # from six on, intervals are clustered by judge too
 
 
 def test_an_adaptive_plan_judges_when_all_answers_are_there_and_tells_what_it_saved(suite):
