@@ -227,7 +227,10 @@ def model_answer(request: Request) -> Response:
 class LoopbackGateway:
     """The server, in a thread of this process. ``latency_s`` is added to every answer."""
 
-    def __init__(self, script: Script = model_answer, *, latency_s: float = 0.0, port: int = 0) -> None:
+    def __init__(
+        self, script: Script = model_answer, *, latency_s: float = 0.0, port: int = 0, host: str = "127.0.0.1"
+    ) -> None:
+        self._host = host
         self._script = script
         self._latency_s = latency_s
         self._wanted_port = port
@@ -257,7 +260,7 @@ class LoopbackGateway:
 
     @property
     def origin(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self._host}:{self.port}"
 
     @property
     def base_url(self) -> str:
@@ -288,7 +291,7 @@ class LoopbackGateway:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        server = await asyncio.start_server(self._connection, "127.0.0.1", self._wanted_port, backlog=512)
+        server = await asyncio.start_server(self._connection, self._host, self._wanted_port, backlog=512)
         self.port = server.sockets[0].getsockname()[1]
         if self._port_file is not None:
             temporary = self._port_file.with_suffix(".tmp")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
-import shutil
 import statistics
 import subprocess
 import sys
@@ -61,10 +59,10 @@ class Bench:
         for name in ("inspect", "pydantic", "deepeval"):
             python = self.pythons.get(name)
             yield name, [python, str(HERE / f"{name}_peer.py"), *sizes] if python else None
-        npx = shutil.which("npx") if "promptfoo" in self.pythons else None
+        promptfoo = self.pythons.get("promptfoo")
         config = str(self.folder / "promptfooconfig.json")
         options = ["--max-concurrency", sizes[1], "--no-cache", "--no-table", "--no-write", "--no-progress-bar"]
-        yield "promptfoo", [npx, "--no-install", "promptfoo", "eval", "-c", config, *options] if npx else None
+        yield "promptfoo", [promptfoo, "eval", "-c", config, *options] if promptfoo else None
 
     def write(self, base_url: str) -> None:
         evals = self.folder / "evals"
@@ -110,14 +108,18 @@ def measure(bench: Bench, command: Sequence[str], gateway: LoopbackGateway) -> C
         "PROMPTFOO_DISABLE_UPDATE": "1",
     }
     gateway.requests.clear()
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    process = subprocess.run(command, cwd=bench.folder, env=environment, capture_output=True, text=True, check=False)
+    started = time.perf_counter()
+    with (bench.folder / "output.txt").open("w") as output:
+        process = subprocess.Popen(command, cwd=bench.folder, env=environment, stdout=output, stderr=output)
+        # of this command and the children it waited for; RUSAGE_CHILDREN would keep the largest of all peers
+        _, status, used = os.wait4(process.pid, 0)
     wall = time.perf_counter() - started
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode not in (0, 100):
-        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}\n{process.stdout}{process.stderr}")
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Cost(wall, cpu, len(gateway.requests), gateway.most_in_flight, after.ru_maxrss / 1024)
+        told = (bench.folder / "output.txt").read_text()
+        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}\n{told}")
+    cpu = used.ru_utime + used.ru_stime
+    return Cost(wall, cpu, len(gateway.requests), gateway.most_in_flight, used.ru_maxrss / 1024)
 
 
 def show(*columns: object) -> None:

@@ -17,7 +17,7 @@ import json
 import os
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -139,7 +139,8 @@ class Recordings:
     merged recording that is read, ``stores`` are response stores of other runs that a cache may use, newest
     first; ``shards`` is this run's own response store, in which this process writes its shard. What lies there
     at the start was bought by this run: it is found in every mode that buys, by the item and strategy that
-    bought it and by no other.
+    bought it and by no other. ``lost`` is a file that grows when a process of the run dies: whoever takes over
+    its items finds what it bought. ``ship`` is handed every line that is kept, where others cannot read it.
 
     A cache answers only requests of the same condition. Where ``condition`` is given, only lines recorded
     under it are found at all.
@@ -153,6 +154,8 @@ class Recordings:
         shards: Path | None = None,
         condition: str | None = None,
         stores: Sequence[Path] = (),
+        lost: Path | None = None,
+        ship: Callable[[str], None] | None = None,
     ) -> None:
         if mode != "replay" and shards is None:
             raise ConfigError(f"recordings in mode {mode!r} need a directory for shards")
@@ -160,6 +163,10 @@ class Recordings:
         self.directory = directory
         self.manifest = Manifest.read(directory) if directory is not None and mode == "replay" else None
         self._condition = condition
+        self._store = shards
+        self._ship = ship
+        self._lost = None if lost is None else str(lost)
+        self._known_lost = self._count_lost()
         self._shard = None if shards is None else shards / f"recorded-{os.getpid()}-{os.urandom(3).hex()}.jsonl"
         self._file: int | None = None
         self._seen: OrderedDict[Scope, Counter[str]] = OrderedDict()
@@ -211,6 +218,12 @@ class Recordings:
 
     def find(self, tag: Tag, key: str, occurrence: int) -> Recorded | None:
         """What this run has bought for ``tag`` already, else what recordings hold under its condition."""
+        found = self._find(tag, key, occurrence)
+        if found is None and self._has_lost_more():
+            found = self._find(tag, key, occurrence)
+        return found
+
+    def _find(self, tag: Tag, key: str, occurrence: int) -> Recorded | None:
         if self._bought:
             bought = self._bought.get((*_scope(tag), key, occurrence))
             if bought is not None and bought.condition == tag.condition:
@@ -219,6 +232,26 @@ class Recordings:
             return None
         return self._lines.get(self._place(key, occurrence, tag.condition))
 
+    def _has_lost_more(self) -> bool:
+        """Whether a process died since the last look; then what it bought has been read."""
+        lost = self._count_lost()
+        if lost == self._known_lost or self._store is None:
+            return False
+        self._known_lost = lost
+        files = [path for path in _shard_files(self._store) if path != self._shard]
+        self._load_bought(files)
+        if self.mode == "cache":
+            self._load(files)
+        return True
+
+    def _count_lost(self) -> int:
+        if self._lost is None:
+            return 0
+        try:
+            return os.stat(self._lost).st_size
+        except OSError:
+            return 0
+
     def add(self, recorded: Recorded) -> None:
         """Append a call to this process's shard in one write: a killed process tears one line at most."""
         if self._shard is None:
@@ -226,7 +259,10 @@ class Recordings:
         if self._file is None:
             self._shard.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self._shard, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.write(self._file, (recorded.to_json() + "\n").encode("utf-8", "replace"))
+        line = recorded.to_json()
+        os.write(self._file, (line + "\n").encode("utf-8", "replace"))
+        if self._ship is not None:
+            self._ship(line)
         if self.mode == "cache":
             self._remember(recorded)
 

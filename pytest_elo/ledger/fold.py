@@ -40,6 +40,9 @@ class Ledger:
     """How many outcomes the run is to have, by task and strategy."""
     adaptive: dict[str, str] = field(default_factory=dict)
     """Arena tasks whose pairs are chosen when all answers are there, with the files of their prompts."""
+    apart: dict[str, str] = field(default_factory=dict)
+    """Shards that stand on another disk: name to host and folder."""
+    _responses: list[str] = field(default_factory=list)
     _attempts: dict[tuple[str, int], Attempt] = field(default_factory=dict)
     _kept: dict[str, bool] = field(default_factory=dict)
     _outcomes: dict[OutcomeKey, Outcome] = field(default_factory=dict)
@@ -80,6 +83,10 @@ class Ledger:
             self.adaptive.update(event["adaptive"])
         elif "expected" in event:
             self.expect(event["expected"])
+        elif "response" in event:
+            self._responses.append(str(event["response"]))
+        elif "apart" in event:
+            self.apart.update(event["apart"])
         elif "note" in event:
             self.notes.add(str(event["note"]))
         else:
@@ -117,6 +124,11 @@ class Ledger:
             known = self.expected.setdefault(task, {})
             for strategy, count in strategies.items():
                 known[strategy] = max(known.get(strategy, 0), count)
+
+    def take_responses(self) -> list[str]:
+        """Lines for the response store that have arrived since the last call."""
+        lines, self._responses = self._responses, []
+        return lines
 
     def add_attempts(self, attempts: Iterable[Attempt]) -> None:
         for attempt in attempts:

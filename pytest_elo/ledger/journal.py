@@ -3,9 +3,12 @@
 A shard is JSON lines, each one event: ``{"open": attempt}`` when an attempt starts, ``{"close": attempt}``
 when it ends, ``{"kept": {call_id: bool}}`` when a strategy has settled, ``{"outcome": outcome, "rerun": n}``,
 ``{"vote": vote, "rerun": n}`` and ``{"contest": facts}`` for pairs of answers, ``{"adaptive": {task: file}}``,
-``{"expected": {task: {strategy: n}}}`` and ``{"note": text}``. Each line is one ``write`` on an ``O_APPEND``
-descriptor, so a killed process can lose at most the line it was writing, and an attempt that was on the wire
-stays visible as opened and never closed. A shard is locked as long as its process may write to it.
+``{"expected": {task: {strategy: n}}}`` and ``{"note": text}``. Where no disk is shared two more kinds travel
+and are not written: ``{"apart": {shard: place}}`` and ``{"response": line of the response store}``.
+
+Each line is one ``write`` on an ``O_APPEND`` descriptor, so a killed process can lose at most the line it was
+writing, and an attempt that was on the wire stays visible as opened and never closed. A shard is locked as long
+as its process may write to it.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,12 +104,24 @@ class Journal:
         """A sentence the report must print, such as a warning about a task's data."""
         self._write({"note": text})
 
-    def take(self) -> str:
-        """The JSON lines of every event since the last call: what the next report carries."""
+    def apart(self, shard: str, place: str) -> None:
+        """Tell the controller that this process keeps its shard where it cannot see it."""
+        self._write({"apart": {shard: place}}, travels_only=True)
+
+    def response(self, line: str) -> None:
+        """Ship a line of this host's response store to the controller's."""
+        self._write({"response": line}, travels_only=True)
+
+    def take(self, most: int | None = None) -> str:
+        """The JSON lines of events since the last call: what the next report carries.
+
+        ``most`` bounds the characters, but for a single event that is larger; the rest waits for the next call.
+        """
         if not self._pending:
             return ""
         with self._lock:
-            lines, self._pending = self._pending, []
+            n = len(self._pending) if most is None else _fitting(self._pending, most)
+            lines, self._pending = self._pending[:n], self._pending[n:]
         return "".join(lines)
 
     def shut(self) -> None:
@@ -116,13 +131,22 @@ class Journal:
                 os.close(self._descriptor)
                 self._descriptor = None
 
-    def _write(self, event: Event) -> None:
+    def _write(self, event: Event, *, travels_only: bool = False) -> None:
         line = json.dumps(event, separators=(",", ":")) + "\n"
         with self._lock:
             self._pending.append(line)
             self.written += 1
-            if self._descriptor is not None:
+            if self._descriptor is not None and not travels_only:
                 _write_all(self._descriptor, line.encode("ascii"))
+
+
+def _fitting(lines: Sequence[str], most: int) -> int:
+    size = 0
+    for n, line in enumerate(lines):
+        size += len(line)
+        if size > most:
+            return max(1, n)
+    return len(lines)
 
 
 def _payer(record: Attempt | Tag) -> Payer:

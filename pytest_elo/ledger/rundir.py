@@ -79,6 +79,33 @@ class RunDir:
     def budget(self) -> Path:
         return self.path / "budget.bin"
 
+    @property
+    def lost(self) -> Path:
+        """Grows by a byte for every process of the run that died."""
+        return self.path / "lost"
+
+    def mark(self, nonce: str) -> None:
+        """Leave a nonce by which another process recognises this very directory."""
+        write_atomically(self.path / "here", nonce)
+
+    def holds(self, nonce: str) -> bool:
+        try:
+            return bool(nonce) and (self.path / "here").read_text(encoding="utf-8") == nonce
+        except (OSError, UnicodeDecodeError):
+            return False
+
+    def keep_responses(self, lines: Iterable[str]) -> None:
+        """Append replies that workers without this disk have shipped to the response store."""
+        data = "".join(line + "\n" for line in lines).encode("utf-8", "replace")
+        if data:
+            self.responses.mkdir(parents=True, exist_ok=True)
+            with (self.responses / "recorded-shipped.jsonl").open("ab") as stream:
+                stream.write(data)
+
+    def note_lost(self) -> None:
+        with contextlib.suppress(OSError), self.lost.open("ab") as stream:
+            stream.write(b".")
+
     def stop(self, reason: str) -> None:
         """Ask every process of the run to stop before its next item; the first reason is kept."""
         with contextlib.suppress(OSError), self.stop_file.open("x", encoding="utf-8") as stream:
@@ -187,7 +214,7 @@ class RunDir:
         self.release()
 
     def _clear(self) -> None:
-        for name in ("stop", "stop-now", "budget.bin"):
+        for name in ("here", "stop", "stop-now", "lost", "budget.bin"):
             (self.path / name).unlink(missing_ok=True)
 
     def remove_empty(self) -> None:
@@ -229,6 +256,9 @@ def _recover_one(run: RunDir) -> str:
     attempts = ledger.attempts()
     run.write(ledger)
     facts = run.read_header()
+    found = {shard.name for shard in run.shards.glob("*.jsonl")}
+    lost = {shard: note for shard, note in facts.get("lost", {}).items() if shard not in found}
+    facts = {name: value for name, value in facts.items() if name != "lost"} | ({"lost": lost} if lost else {})
     run.write_header(facts | {"expected": ledger.expected, "partial": partial_tiers(ledger)})
     run.finish()
     unknown = sum(row.status == "open" for row in attempts)

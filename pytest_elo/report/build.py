@@ -104,7 +104,7 @@ def build_from(
         dropped=dropped,
         rating=rating,
         unrated=unrated,
-        notes=[*header.get("notes", ()), *notes, *ballots.notes, *partial],
+        notes=[*header.get("notes", ()), *header.get("lost", {}).values(), *notes, *ballots.notes, *partial],
         overrides=overrides,
         arenas=_arenas(ballots, kept, header, overrides),
     )

@@ -13,6 +13,7 @@ from pytest_elo.report.budget import budget_lines, equal_budgets
 from pytest_elo.report.build import Report
 from pytest_elo.report.flags import flag_lines, labels
 from pytest_elo.report.numbers import MISSING, interval, plain, signed
+from pytest_elo.report.repeats import repeat_lines
 from pytest_elo.report.tables import plain_columns, strategy_columns, task_columns
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ def _counts(report: Report) -> Iterator[str]:
     yield from _no_answers(report)
     statuses = Counter(outcome.status for outcome in report.outcomes)
     yield "outcomes: " + ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
+    yield from repeat_lines(report.outcomes, report.attempts)
     yield _attempts(report)
     for role, cell in sorted(report.totals.apart.items()):
         yield f"not charged to any strategy: {cell.total_tokens:,} tokens in {cell.attempts} {role} attempts"

@@ -17,6 +17,7 @@ from pytest_elo.gateway.client import Gateway, GatewaySettings
 from pytest_elo.gateway.endpoint import Endpoint, check_model_name
 from pytest_elo.gateway.recordings import Manifest, Recordings, merge
 from pytest_elo.gateway.retry import RetryPolicy
+from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.records import Sink
 from pytest_elo.session.plan import Mode, Plan, choose_mode
 from pytest_elo.strategies.registry import models_named
@@ -199,17 +200,19 @@ def open_gateway(
     run_dir: Path,
     workers: int,
     time_left_s: Callable[[], float],
+    ship: Callable[[str], None] | None = None,
 ) -> Gateway:
     """This process's gateway under the controller's plan.
 
     Every reply that is bought goes to the run's response store at once, whatever becomes of the item; what
-    this run has bought before (a worker that died, a run that is resumed) is found there again.
+    this run has bought before (a worker that died, a run that is resumed) is found there again. ``ship`` takes
+    every reply that is kept where the controller cannot read it.
     """
     endpoint = None
     if plan.mode == "replay":
         recordings = Recordings(settings.recordings, mode="replay")
     else:
-        recordings = _buying(settings, plan, run_dir / "responses")
+        recordings = _buying(settings, plan, RunDir(run_dir), ship)
         key = plan.embedded_key or os.environ.get(settings.key_variable)
         endpoint = Endpoint.checked(plan.base_url, key, key_variable=settings.key_variable)
     gateway_settings = replace(
@@ -224,13 +227,15 @@ def open_gateway(
     return Gateway(endpoint, gateway_settings, sink, recordings=recordings, time_left_s=time_left_s)
 
 
-def _buying(settings: Settings, plan: Plan, responses: Path) -> Recordings:
+def _buying(settings: Settings, plan: Plan, run: RunDir, ship: Callable[[str], None] | None) -> Recordings:
     if plan.stores is not None:
         stores = [Path(store) for store in plan.stores]
-        return Recordings(settings.recordings, mode="cache", shards=responses, stores=stores)
+        return Recordings(
+            settings.recordings, mode="cache", shards=run.responses, stores=stores, lost=run.lost, ship=ship
+        )
     # Recording looks its own replies up again: a strategy that asks what another has asked, with the
     # same seed, is answered as its replay will be.
-    return Recordings(None, mode="cache" if plan.record else "record", shards=responses)
+    return Recordings(None, mode="cache" if plan.record else "record", shards=run.responses, lost=run.lost, ship=ship)
 
 
 def _gateway_settings(settings: Settings, model: str) -> GatewaySettings:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ from pytest_elo.errors import EloError
 from pytest_elo.ledger.fold import Ledger
 from pytest_elo.ledger.partial import partial_tiers
 from pytest_elo.ledger.rundir import RunDir, new_run_id, recover
+from pytest_elo.session.apart import lost_note
 from pytest_elo.session.gating import Gatekeeper
 from pytest_elo.session.plan import Plan, run_header
 
@@ -93,9 +96,12 @@ class Controller:
             raise
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self._facts = {"notes": header.get("notes", []), "expected": header.get("expected", {})}
+        if header.get("lost"):
+            self._facts["lost"] = header["lost"]
         if resumed is not None:
             self._facts["resumed"] = [*header.get("resumed", []), now]
         self.plan = plan
+        self._run_dir.mark(plan.nonce)
         self._run_dir.point_latest()
         self._write_header(header.get("started", now))
         return plan
@@ -119,7 +125,8 @@ class Controller:
         finally:
             journal.shut()
         stores = _earlier_stores(path) if option("--elo-cache") else None
-        return self._access.plan(path, stores=stores)
+        plan = self._access.plan(path, stores=stores)
+        return replace(plan, nonce=secrets.token_hex(8), root=str(self._config.rootpath))
 
     def _write_header(self, started: str | None = None) -> None:
         assert self.plan is not None
@@ -156,7 +163,7 @@ class Controller:
         """Take the events a report carries, and remember that its item has ended."""
         if report.when not in ("setup", "call"):  # teardown, or "???" for an item whose worker crashed
             self._reported.add(report.nodeid)
-        self.ledger.add_lines(getattr(report, "elo_events", ""))
+        self._take(getattr(report, "elo_events", ""))
         self._usage_error = self._usage_error or getattr(report, "elo_abort", False)
         if report.failed and not hasattr(report, "wasxfail"):
             self._failures += 1
@@ -166,13 +173,30 @@ class Controller:
 
     def worker_ended(self, end: Mapping[str, Any]) -> None:
         """A process came to its end: its last events, and how many it wrote to which shard."""
-        self.ledger.add_lines(end["events"])
+        self._take(end["events"])
         self._shards[end["shard"]] = end["written"]
 
-    def worker_lost(self) -> None:
-        """A worker died: what its shard holds is all that is known of its last item."""
+    def _take(self, events: str) -> None:
+        self.ledger.add_lines(events)
+        if self.plan is not None:
+            self.run_dir.keep_responses(self.ledger.take_responses())
+
+    def worker_lost(self, worker: str, *, is_apart: bool) -> None:
+        """A worker died: what its shard holds is all that is known of its last item.
+
+        Of one on another disk no more is known than what its reports brought; the report says so.
+        """
         self.lost_workers += 1
         if self.plan is not None:
+            shard = next((name for name in self.ledger.apart if name.startswith(f"{worker}-")), None)
+            if is_apart or shard is not None:
+                place = None if shard is None else self.ledger.apart[shard]
+                self._facts["lost"] = {
+                    **self._facts.get("lost", {}),
+                    shard or worker: lost_note(worker, place, self.plan.run_id),
+                }
+            # xdist hands the dead worker's items on only after this: whoever gets them looks for its purchases
+            self.run_dir.note_lost()
             self.run_dir.sweep(self.ledger)
 
     def request_stop(self, reason: str) -> None:
@@ -214,7 +238,7 @@ class Controller:
         self._facts |= {"partial": partial} if partial else {}
         self._write_header()
         self._close_access()
-        if self.ledger.outcomes():
+        if self.ledger.outcomes() or partial:
             self._rate()
         self.run_dir.finish()
         return self._exit_status(exit_status)

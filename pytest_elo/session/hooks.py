@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 from pytest_elo.errors import ConfigError, EloError
+from pytest_elo.session.apart import is_on_another_host
 from pytest_elo.session.contest import Contest, ContestKey
 from pytest_elo.session.controller import USAGE_PREFIX, Controller
 from pytest_elo.session.item import ItemState
@@ -22,6 +23,10 @@ __all__ = ["ControllerPlugin", "ReportPlugin", "RunnerPlugin", "XdistPlugin"]
 
 K = TypeVar("K", TrialKey, ContestKey)
 T = TypeVar("T", Trial, Contest)
+
+
+MOST_PER_REPORT = 4_000_000
+"""Characters of events a report carries; what is more waits for the next one."""
 
 
 class RunnerPlugin:
@@ -121,7 +126,7 @@ class RunnerPlugin:
                 report.elo_abort = True
                 self.runner.request_stop(str(call.excinfo.value))
                 item.session.shouldstop = f"{USAGE_PREFIX}{call.excinfo.value}"
-        events = self.runner.take_events()
+        events = self.runner.take_events(MOST_PER_REPORT)
         if events:
             report.elo_events = events
         return report
@@ -154,7 +159,7 @@ class ControllerPlugin:
         except EloError as error:
             raise pytest.UsageError(f"pytest-elo: {error}") from None
         if self._runner is not None:
-            self._runner.begin(plan)
+            self._runner.begin(plan, session.config.rootpath)
 
     def pytest_report_header(self) -> list[str]:
         return self.controller.header_lines()
@@ -206,7 +211,7 @@ class XdistPlugin:
         if end is not None:
             self._controller.worker_ended(json.loads(end))
         else:
-            self._controller.worker_lost()
+            self._controller.worker_lost(node.gateway.id, is_apart=is_on_another_host(node))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:

@@ -43,6 +43,10 @@ class Plan:
     """Response stores of earlier runs that answer first; ``None``: nothing answers but the model."""
     done: Sequence[Sequence[Any]] = ()
     """(task, item, strategy, repeat) of outcomes that a resumed run has already."""
+    nonce: str = ""
+    """What the controller's run directory holds, so that a worker knows whether it sees it."""
+    root: str = ""
+    """The controller's pytest root."""
     conditions: Mapping[str, str] = field(default_factory=dict)
     """The condition of each task's outcomes that a resumed run has already."""
 

@@ -18,11 +18,12 @@ from pytest_elo.errors import ConfigError, EloError, GatewayError, NotRecordedEr
 from pytest_elo.ledger.journal import Journal
 from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.records import Outcome, Sink, Tag
+from pytest_elo.session.apart import Whereabouts
 from pytest_elo.session.collect import Collector
 from pytest_elo.session.contest import Contest, ContestKey, ContestResult
 from pytest_elo.session.plan import Plan, condition_of
 from pytest_elo.session.trial import Posed, Recorder, Trial, TrialKey, TrialResult
-from pytest_elo.session.upcoming import Upcoming
+from pytest_elo.session.upcoming import Upcoming, may_be_skipped
 from pytest_elo.session.work import Work, pair_tag
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Runner:
         ahead = min(settings.concurrency, EARLY_STOP_WINDOW) if may_stop_early else settings.concurrency
         self._window = max(1, ahead // self._workers)
         self._plan: Plan | None = None
-        self._run_dir: RunDir | None = None
+        self._where: Whereabouts | None = None
         self._journal: Journal | None = None
         self._budget: Budget | None = None
         self._gateway: Gateway | None = None
@@ -63,10 +64,13 @@ class Runner:
         self._reruns: dict[Key, int] = {}
         self._noted = 0
 
-    def begin(self, plan: Plan) -> None:
-        """Take the controller's plan; until then (``--collect-only``) nothing can run."""
+    def begin(self, plan: Plan, root: Path) -> None:
+        """Take the controller's plan; until then (``--collect-only``) nothing can run.
+
+        Raises ``ConfigError`` for what this host cannot do.
+        """
         self._plan = plan
-        self._run_dir = RunDir(Path(plan.run_dir))
+        self._where = Whereabouts.of(plan, root)
         if plan.mode == "embedded":
             self._window = 1  # the local model answers one request at a time; ahead of it there is only a queue
 
@@ -82,14 +86,20 @@ class Runner:
 
     @property
     def run_dir(self) -> RunDir:
-        assert self._run_dir is not None, "the run has not begun"
-        return self._run_dir
+        return self.where.run_dir
+
+    @property
+    def where(self) -> Whereabouts:
+        assert self._where is not None, "the run has not begun"
+        return self._where
 
     @property
     def journal(self) -> Journal:
         """This process's journal, opened when the first item needs it."""
         if self._journal is None:
             self._journal = Journal(self.run_dir.shards / self._shard, self.plan.run_id)
+            if not self.where.shares_disk:
+                self._journal.apart(self._shard, self.where.place)
         return self._journal
 
     @property
@@ -101,8 +111,8 @@ class Runner:
         if self._budget is None:
             from pytest_elo.session.budget import Budget
 
-            path = self.run_dir.budget if self.run_dir.path.is_dir() else None
-            tokens, usd = settings.token_budget, settings.usd_budget
+            path = self.run_dir.budget if self.where.shares_disk else None
+            tokens, usd = self.where.share(settings.token_budget, settings.usd_budget, self._workers)
             self._budget = Budget(self.journal, path, tokens=tokens, usd=usd, prices=settings.prices)
         return self._budget
 
@@ -112,8 +122,9 @@ class Runner:
         if self._gateway is None:
             from pytest_elo.session.access import open_gateway
 
+            ship = None if self.where.shares_disk else self.journal.response
             self._gateway = open_gateway(
-                self.settings, self.plan, self.sink, self.run_dir.path, self._workers, self._time_left_s
+                self.settings, self.plan, self.sink, self.run_dir.path, self._workers, self._time_left_s, ship
             )
         return self._gateway
 
@@ -182,7 +193,7 @@ class Runner:
             for coming in self._upcoming.fresh(item, nextitem, self._window)
             if (key := key_of(coming)) is not None
             and {"trial", "contest"} & set(getattr(coming, "fixturenames", ()))
-            and not _may_be_skipped(coming)
+            and not may_be_skipped(coming)
         ]
         if keys:
             self.engine.start(*keys)
@@ -246,14 +257,14 @@ class Runner:
             current_calls.reset(watching)
             self.journal.keep_rest(tag)
 
-    def take_events(self) -> str:
-        """Events since the last call, for the next report to carry."""
+    def take_events(self, most: int | None = None) -> str:
+        """Events since the last call, for the next report to carry; ``most`` characters of them."""
         if self._journal is None:
             return ""
         while self._noted < len(self.collector.warnings):
             self._journal.note(self.collector.warnings[self._noted])
             self._noted += 1
-        return self._journal.take()
+        return self._journal.take(most)
 
     def must_abort(self, error: EloError) -> bool:
         """Whether every further call would fail as this one did (key, address, model, quota)."""
@@ -351,15 +362,3 @@ def _places(item: pytest.Item) -> list[tuple[str, str, str, int]]:
     if key is None:
         return []
     return [key.place] if isinstance(key, TrialKey) else [trial.place for trial in key.trials]
-
-
-def _may_be_skipped(item: pytest.Item) -> bool:
-    """Whether it is not certain that the item will run: money is spent ahead only for those that will."""
-    if item.get_closest_marker("skip") is not None:
-        return True
-    for mark in item.iter_markers("skipif"):
-        conditions = [*mark.args, *([mark.kwargs["condition"]] if "condition" in mark.kwargs else [])]
-        # conditions given as text are pytest's to evaluate
-        if any(isinstance(condition, str) or condition for condition in conditions):
-            return True
-    return any(mark.kwargs.get("run") is False for mark in item.iter_markers("xfail"))

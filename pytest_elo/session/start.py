@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,17 +30,20 @@ def _register_worker(config: pytest.Config) -> None:
     text = worker_input.get("elo_plan")
     if text is None:
         return
+    from pytest_elo.session.apart import config_paths_here
     from pytest_elo.session.hooks import RunnerPlugin
     from pytest_elo.session.options import find_config, read_settings
     from pytest_elo.session.plan import Plan
     from pytest_elo.session.runner import Runner
 
     plan = Plan.loads(text) if text else None
-    settings = read_settings(config, [Path(path) for path in plan.config_paths] if plan else find_config(config))
+    root = config.rootpath
+    paths = find_config(config) if plan is None else config_paths_here(plan, root, lambda: find_config(config))
+    settings = read_settings(config, paths)
     workers = worker_input["workercount"]
     runner = Runner(settings, worker_input["workerid"], workers, may_stop_early=bool(config.option.maxfail))
     if plan is not None:
-        runner.begin(plan)
+        runner.begin(plan, root)
     config.pluginmanager.register(RunnerPlugin(config, runner), "elo-runner")
 
 

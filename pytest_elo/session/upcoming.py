@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["Upcoming"]
+__all__ = ["Upcoming", "may_be_skipped"]
 
 
 class Upcoming:
@@ -71,3 +71,15 @@ def _indices(interactor: Any, at_most: int) -> list[int]:
             return [index for index in islice(queue, at_most) if isinstance(index, int)]
     except Exception:  # private to xdist: whatever changed there, the answer is "not known"
         return []
+
+
+def may_be_skipped(item: pytest.Item) -> bool:
+    """Whether it is not certain that the item will run: money is spent ahead only for those that will."""
+    if item.get_closest_marker("skip") is not None:
+        return True
+    for mark in item.iter_markers("skipif"):
+        conditions = [*mark.args, *([mark.kwargs["condition"]] if "condition" in mark.kwargs else [])]
+        # conditions given as text are pytest's to evaluate
+        if any(isinstance(condition, str) or condition for condition in conditions):
+            return True
+    return any(mark.kwargs.get("run") is False for mark in item.iter_markers("xfail"))

@@ -90,6 +90,16 @@ def test_a_token_budget_is_kept_and_nothing_is_rated_from_a_part(suite, slow_ans
         completes(suite, gateway, "-n", workers)
 
 
+def test_a_run_that_stops_before_its_first_outcome_says_so_in_its_files(suite, answer):
+    with LoopbackGateway(answer) as gateway:
+        run = suite.set(max_tokens=16).live(gateway, "-n", "0", "-k", "r3", "--elo-token-budget", "30")
+    assert run.exit_code == 2, run.output
+    assert run.outcomes == []
+    assert 0 < sum(row["total_tokens"] for row in run.charged) <= 30
+    assert run.json("elo.json")["rating"] is None
+    assert "no rating: the run was stopped" in run.output
+
+
 def test_a_budget_in_dollars_needs_prices(suite, answer):
     prices = {"date": "2026-01-31", "models": {"test-model": {"prompt": 10, "completion": 20}}}
     with LoopbackGateway(answer) as gateway:

@@ -23,35 +23,43 @@ def asked(gateway: LoopbackGateway) -> list[str]:
     ]
 
 
-def test_a_worker_that_takes_over_buys_nothing_twice(suite, answer):
-    """One worker dies with replies in hand that its items have not used; the next one finds them."""
-    suite.file(
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_worker_that_takes_over_buys_nothing_twice(suite, answer, workers):
+    """One worker dies with replies in hand that its items have not used.
+
+    Its successor finds them, and so does a worker that was there all the time: there are more items than the
+    queues hold, and the two that are left share what the dead one had.
+    """
+    suite.items(24).file(
         "evals/test_sums.py",
         """
-        import os, pathlib, signal
+        import os, pathlib, signal, time
         import pytest
 
         @pytest.mark.elo("sums", kind="own", data="tasks.yaml")
         def test_sums(trial):
             died = pathlib.Path("died")
-            if trial.item_id == "sum002" and not died.exists():
+            if trial.item_id in ("sum002", "sum003") and not died.exists():
                 died.touch()
+                time.sleep(1)  # the replies of the items ahead arrive and are kept
                 os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(0.1)
             trial.grade()
         """,
     )
+    calls = 24 * 4
     with LoopbackGateway(answer) as gateway:
-        run = suite.live(gateway, "-n", "1")
+        run = suite.live(gateway, "-n", workers, "--elo-concurrency", "16")
         assert run.exit_code == 1, run.output
         assert "1 worker died" in run.output
-        assert len(set(asked(gateway))) == 32
+        assert len(set(asked(gateway))) == calls
         lost = [row for row in run.rows if row["status"] == "open"]
-        assert len(asked(gateway)) <= 32 + len(lost)
-        assert len(run.outcomes) == 15
+        assert len(asked(gateway)) <= calls + len(lost)
+        assert len(run.outcomes) == 47
         resumed = suite.live(gateway, "--elo-resume")
         assert resumed.exit_code == 0, resumed.output
-        assert len(asked(gateway)) <= 32 + len(lost)
-    assert len(resumed.outcomes) == 16
+        assert len(asked(gateway)) <= calls + len(lost)
+    assert len(resumed.outcomes) == 48
 
 
 def test_a_killed_controller_leaves_a_run_that_can_be_resumed(suite, answer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -162,6 +163,25 @@ def test_repeats_are_outcomes_of_their_own_with_seeds_of_their_own(suite) -> Non
         assert len(seeds[item, "r3"]) == 9
         assert seeds[item, "r3"] == seeds[item, "bo3"] > seeds[item, "baseline"]
     assert KEY not in run.output
+
+
+def test_repeats_that_disagree_at_temperature_0_are_said(suite) -> None:
+    """A server whose answers vary with its load: what temperature 0 does not give is measured, not assumed."""
+    asked = Counter()
+
+    def wavering(request: Request) -> Response:
+        said = request.body["messages"][-1]["content"]
+        asked[said] += 1
+        return reply("ANSWER: 7") if said.startswith("What is 1 ") and asked[said] == 2 else answer(request)
+
+    suite.items(3).set(repeats=2).strategies(baseline={"kind": "single", "temperature": 0})
+    with LoopbackGateway(wavering) as gateway:
+        run = suite.live(gateway)
+    assert run.exit_code == 0, run.output
+    assert (
+        "warning: repeats of sums/baseline differ in answer on 1 of 3 items, in score on 1, at temperature 0: "
+        "what answers does not repeat itself" in run.output
+    )
 
 
 TWO_TASKS = """

@@ -1,0 +1,46 @@
+"""What the documentation names exists, and what exists is named."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+from pytest_elo.config import _GATEWAY, _TOP, RatingSettings
+
+ROOT = Path(__file__).parents[1]
+SETTINGS = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+
+
+def named_in_code_style(text: str) -> set[str]:
+    return {word for span in re.findall(r"`([^`]+)`", text) for word in re.findall(r"[\w.-]+", span)}
+
+
+def test_every_key_of_the_settings_is_documented() -> None:
+    keys = {key for key in _TOP if key not in ("gateway", "rating", "tasks")}
+    keys |= {f"gateway.{key}" for key in _GATEWAY} | {f"rating.{field.name}" for field in fields(RatingSettings)}
+    assert sorted(keys - named_in_code_style(SETTINGS)) == []
+
+
+def test_every_option_is_documented_and_every_documented_option_exists() -> None:
+    shown = subprocess.run([sys.executable, "-m", "pytest", "--help"], capture_output=True, text=True, check=True)
+    options = set(re.findall(r"--elo-[a-z-]+", shown.stdout))
+    ini = set(re.findall(r"^  (elo_\w+)", shown.stdout, flags=re.MULTILINE))
+    assert len(options) > 15
+    assert len(ini) > 5
+    assert sorted((options | ini) - named_in_code_style(SETTINGS)) == []
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    in_docs = {name for page in pages for name in re.findall(r"--elo-[a-z-]+", page.read_text(encoding="utf-8"))}
+    assert sorted(in_docs - options) == []
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = [
+        (page.name, target)
+        for page in (ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md"))
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+    assert broken == []
