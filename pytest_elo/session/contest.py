@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from pytest_elo.records import MODEL_STATUSES, Message, Outcome
 from pytest_elo.session.trial import Trial, TrialKey, TrialResult
@@ -83,13 +86,22 @@ class Contest:
 
     def judge(self) -> Sequence[Outcome]:
         """Record what every strategy achieved; what the answers are worth, the votes say."""
-        return [trial.settle() for trial in self._trials]
+        outcomes, failures = [], []
+        for trial in self._trials:
+            try:
+                outcomes.append(trial.settle())
+            except pytest.fail.Exception as failure:  # --elo-strict; the others' outcomes must not vanish with it
+                failures.append(failure)
+        if failures:
+            raise failures[0]
+        return outcomes
 
     def fail_if_unfit(self) -> None:
         """Record all and raise where a strategy or a judge failed by no doing of the model."""
         unfit = [trial for trial in self._trials if trial.status not in MODEL_STATUSES]
         if unfit:
-            self.judge()
+            with suppress(pytest.fail.Exception):
+                self.judge()
             unfit[0].fail_if_unfit()
 
     @property

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from pytest_elo.report.build import build
+from pytest_elo.report.page import page
 from pytest_elo.votes.page.booth import Booth
 from pytest_elo.votes.records import Vote
 from pytest_elo.votes.store import append_votes
@@ -108,6 +110,10 @@ def test_a_judge_of_length_shows_in_what_style_control_takes_away(suite):
     assert block["longer_wins"] == {"hits": 14, "n": 14}
     assert "style control moves warm most" in run.output
     assert "the verdict follows length" not in run.output  # 14 votes are too few to say so
+    assert "### arena, judged in pairs: 7 consistent, 1 identical" in run.text("report.md")
+    html = page(build(run.run_dir))
+    assert "Who judged, and how far that can be believed" in html
+    assert "<td>100.0% of 14</td>" in html
 
 
 def test_workers_and_replays_give_the_same_bytes(suite):
@@ -290,3 +296,35 @@ def test_the_pairs_of_a_run_are_what_people_vote_on(suite):
     assert "judge-model and people agree on 100.0% of 7 pairs" in said
     shares = {(c["item_id"], c["judge"]): c["weight"] for c in run.json("pairwise.json")}
     assert shares["p0", "ann"] == shares["p0", "judge-model"] == 0.5
+
+
+def test_a_rerun_is_a_new_contest_and_strictness_loses_no_outcome(suite):
+    suite.file(
+        "evals/test_sums.py",
+        """
+        import pathlib
+        import pytest
+
+        @pytest.mark.elo("arena", data="prompts.yaml")
+        def test_arena(contest):
+            failed = pathlib.Path("failed")
+            if contest.item_id == "p0" and not failed.exists():
+                failed.touch()
+                raise AssertionError("flaky")
+            contest.judge()
+        """,
+    )
+
+    def silent_about_1(request: Request) -> Response:
+        is_silent = "about 1" in str(request.body["messages"][-1]["content"]) and not shown(request, "A")
+        return reply("") if is_silent else longest(request)
+
+    with LoopbackGateway(silent_about_1) as gateway:
+        run = suite.live(gateway, "--reruns", "1", "--only-rerun", "flaky", "--elo-strict")
+        about_0 = [request for request in gateway.requests if "about 0" in str(request.body)]
+    assert run.exit_code == 1, run.output
+    assert "empty: answered None" in run.output
+    assert len(about_0) == 2 * (2 + 2)
+    assert len(run.outcomes) == 16
+    assert [row["kept"] for row in run.rows if row["item_id"] == "p0" and row["role"] == "generate"].count(False) == 2
+    assert arena_of(run)["results"] == {"consistent": 6, "excluded": 1, "identical": 1}
