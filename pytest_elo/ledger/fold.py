@@ -153,7 +153,7 @@ class Ledger:
         return [self._outcomes[key] for key in sorted(self._outcomes)]
 
     def votes(self) -> list[Mapping[str, Any]]:
-        """The judges' votes, one for each pair in one order by one judge; those with a winner come first to stay."""
+        """The judges' votes: one for each pair, order and judge, one with a winner before one without."""
         return [self._votes[key][1] for key in sorted(self._votes)]
 
     def contests(self) -> list[Mapping[str, Any]]:
