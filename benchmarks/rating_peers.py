@@ -1,11 +1,19 @@
 """Ratings from votes, side by side with peers in one run: CPU seconds, medians.
 
-    OPENBLAS_NUM_THREADS=1 python benchmarks/rating_peers.py [--runs 3] [--only NAME ...]
+    python -m venv peers
+    peers/bin/pip install -e . evalica choix arenakit scikit-learn pandas scipy tqdm
+    git clone https://github.com/lm-sys/FastChat
+    FASTCHAT=FastChat env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE \\
+        peers/bin/python benchmarks/rating_peers.py [--runs 3] [--only NAME ...]
 
-Peers (evalica, arenakit, scipy for the re-statement of FastChat's estimator) are used where they are
-installed; a missing one leaves its rows out and says so. Every cell runs in its own process, which prepares
-its natural input first; the clock covers from that input to ratings, children included. Runs of a case are
-interleaved, so that a busy spell hits all.
+A peer that is not installed leaves its rows out and says so. FastChat's package cannot be imported without
+torch, so its rows load one file of a clone, ``fastchat/serve/monitor/rating_systems.py``; the estimator of the
+released package (fschat 0.2.36, scikit-learn's logistic regression on resampled rows) is restated here.
+
+Every cell runs in its own process with one BLAS thread, which prepares its natural input first; the clock
+covers from that input to ratings, children included. Runs of a case are interleaved, so that a busy spell
+hits all. ``OPENBLAS_CORETYPE`` and ``OPENBLAS_L2_SIZE``, where an environment sets them, hold OpenBLAS to older
+kernels: unset them.
 """
 
 from __future__ import annotations
@@ -82,6 +90,59 @@ def evalica_fit(n: int, size: int) -> Timed:
     return lambda: evalica.bradley_terry(left, right, won).scores
 
 
+def choix_fit(n: int, size: int) -> Timed:
+    """Its natural input is a list of (winner, loser); it has no ties, so they are left out."""
+    import choix  # type: ignore[import-not-found]
+
+    a, b, outcome = votes(n, size)
+    won, lost = np.where(outcome == 2, a, b), np.where(outcome == 2, b, a)
+    pairs = list(zip(won[outcome != 1].tolist(), lost[outcome != 1].tolist(), strict=True))
+    return lambda: choix.ilsr_pairwise(n, pairs)
+
+
+def ours_from_table(n: int, size: int) -> Timed:
+    from pytest_elo.rating.bradley_terry import bradley_terry
+    from pytest_elo.rating.votes import count_votes
+
+    wins, ties = count_votes(*votes(n, size), n)
+    return lambda: bradley_terry(wins, ties).theta
+
+
+def choix_from_table(n: int, size: int) -> Timed:
+    import choix
+
+    from pytest_elo.rating.votes import count_votes
+
+    wins, ties = count_votes(*votes(n, size), n)
+    return lambda: choix.ilsr_pairwise_dense(wins + 0.5 * ties)
+
+
+def battles(n: int, size: int) -> Any:
+    """FastChat's natural input, a data frame of names."""
+    import pandas as pd  # type: ignore[import-untyped]
+
+    a, b, outcome = votes(n, size)
+    label = np.array(["model_b", "tie", "model_a"], dtype=object)
+    return pd.DataFrame({"model_a": names(a), "model_b": names(b), "winner": label[outcome]})
+
+
+def fastchat() -> Any:
+    path = Path(os.environ["FASTCHAT"]) / "fastchat/serve/monitor/rating_systems.py"
+    spec = importlib.util.spec_from_file_location("rating_systems", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Its pool pickles the module's functions by name.
+    sys.modules["rating_systems"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def fastchat_fit(n: int, size: int) -> Timed:
+    module, frame = fastchat(), battles(n, size)
+    return lambda: module.compute_bt(frame)
+
+
 def ours_aggregate(n: int, size: int) -> Timed:
     from pytest_elo.rating.votes import count_votes
 
@@ -107,29 +168,30 @@ def ours_bootstrap(n: int, size: int) -> Timed:
 
 
 def fastchat_bootstrap(n: int, size: int) -> Timed:
-    """FastChat's estimator restated: deduplicated battles, multinomial counts, L-BFGS on each round.
+    """Its own ``compute_bootstrap_bt``, twenty rounds in one worker, scaled to a thousand."""
+    module, frame = fastchat(), battles(n, size)
+    return lambda: module.compute_bootstrap_bt(frame, 20, num_cpu=1)
 
-    Twenty rounds, scaled to a thousand.
-    """
-    from scipy.optimize import minimize
 
-    a, b, outcome = votes(n, size)
-    rows, counts = np.unique(np.stack([a, b, outcome]), axis=1, return_counts=True)
-    first, second, score = rows[0], rows[1], rows[2] / 2.0
-    draws = np.random.default_rng(0).multinomial(size, counts / size, 20)
+def sklearn_bootstrap(n: int, size: int) -> Timed:
+    """What fschat 0.2.36 does a round, two rounds, scaled to a thousand: rows drawn with replacement and
+    doubled, a dense design with ln 10 for one side and -ln 10 for the other, logistic regression on it."""
+    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
-    def loss(theta: np.ndarray, weight: np.ndarray) -> tuple[float, np.ndarray]:
-        chance = 1.0 / (1.0 + np.exp(theta[second] - theta[first]))
-        safe = np.clip(chance, 1e-12, 1.0 - 1e-12)
-        value = -(weight * (score * np.log(safe) + (1.0 - score) * np.log(1.0 - safe))).sum()
-        pull = weight * (chance - score)
-        return value, np.bincount(first, pull, n) - np.bincount(second, pull, n)
+    frame = battles(n, size)
 
     def run() -> Any:
-        return [
-            minimize(loss, np.zeros(n), (weight / size,), jac=True, method="L-BFGS-B", options={"gtol": 1e-9}).x
-            for weight in draws.astype(float)
-        ]
+        return [fit(frame.sample(frac=1.0, replace=True, random_state=number)) for number in range(2)]
+
+    def fit(drawn: Any) -> Any:
+        order = {name: k for k, name in enumerate(sorted(set(drawn["model_a"]) | set(drawn["model_b"])))}
+        left, right = (np.tile(drawn[side].map(order).to_numpy(), 2) for side in ("model_a", "model_b"))
+        design = np.zeros((len(left), len(order)))
+        design[np.arange(len(left)), left] = np.log(10.0)
+        design[np.arange(len(left)), right] = -np.log(10.0)
+        won, tied = (np.tile((drawn["winner"] == label).to_numpy(), 2) for label in ("model_a", "tie"))
+        tied[len(drawn) :] = False
+        return LogisticRegression(fit_intercept=False).fit(design, won | tied).coef_
 
     return run
 
@@ -180,6 +242,12 @@ CASES: dict[str, tuple[Case, int, int, float]] = {
     "fit ids, 100 x 1M, ours": (ours_from_ids, 100, 10**6, 1.0),
     "fit names, 100 x 1M, ours": (ours_from_names, 100, 10**6, 1.0),
     "fit names, 100 x 1M, evalica": (evalica_fit, 100, 10**6, 1.0),
+    "fit pairs, 100 x 1M, choix": (choix_fit, 100, 10**6, 1.0),
+    "fit frame, 100 x 1M, FastChat": (fastchat_fit, 100, 10**6, 1.0),
+    "fit table, 100 x 1M, ours": (ours_from_table, 100, 10**6, 1.0),
+    "fit table, 100 x 1M, choix": (choix_from_table, 100, 10**6, 1.0),
+    "fit table, 1000 x 1M, ours": (ours_from_table, 1000, 10**6, 1.0),
+    "fit table, 1000 x 1M, choix": (choix_from_table, 1000, 10**6, 1.0),
     "fit ids, 1000 x 1M, ours": (ours_from_ids, 1000, 10**6, 1.0),
     "fit names, 1000 x 1M, evalica": (evalica_fit, 1000, 10**6, 1.0),
     "fit ids, 100 x 10M, ours": (ours_from_ids, 100, 10**7, 1.0),
@@ -188,7 +256,8 @@ CASES: dict[str, tuple[Case, int, int, float]] = {
     "aggregate key, 100 x 10M, np.bincount": (bare_bincount, 100, 10**7, 1.0),
     "1000 rounds, 100 x 100k, ours": (ours_bootstrap, 100, 10**5, 1.0),
     "1000 rounds, 100 x 100k, arenakit": (arenakit_bootstrap, 100, 10**5, ROUNDS / 20),
-    "1000 rounds, 100 x 100k, FastChat's estimator": (fastchat_bootstrap, 100, 10**5, ROUNDS / 20),
+    "1000 rounds, 100 x 100k, FastChat": (fastchat_bootstrap, 100, 10**5, ROUNDS / 20),
+    "1000 rounds, 100 x 100k, FastChat-like sklearn": (sklearn_bootstrap, 100, 10**5, ROUNDS / 2),
     "session finish, 10 strategies x 20 tasks x 10k": (session_finish, 10, 200_000, 1.0),
 }
 """name: (case, policies, votes, factor from what is timed to what is named)"""
@@ -221,9 +290,11 @@ def main() -> None:
         child(options.child)
         return
     chosen = [name for name in CASES if not options.only or any(part in name for part in options.only)]
-    for peer in ("evalica", "arenakit", "scipy"):
+    for peer in ("evalica", "choix", "arenakit", "sklearn", "pandas", "scipy"):
         if importlib.util.find_spec(peer) is None:
             print(f"{peer} is not installed: its rows are left out", file=sys.stderr)
+    if "FASTCHAT" not in os.environ:
+        print("FASTCHAT names no clone of FastChat: its rows are left out", file=sys.stderr)
     root = str(Path(__file__).parent.parent)
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": root}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in chosen}

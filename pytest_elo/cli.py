@@ -116,11 +116,12 @@ def _rating_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--route", choices=("anchored", "pooled", "hierarchical"))
     parser.add_argument("--interval", choices=("cr1", "percentile", "bca"))
     parser.add_argument("--missing-anchor", choices=("error", "drop"))
+    parser.add_argument("--online-k", type=float, nargs="?", const=32.0, metavar="K", help="show online Elo too (32)")
     parser.add_argument("--seed", type=int)
 
 
 def _overrides(options: argparse.Namespace) -> dict[str, object]:
-    names = ("anchor", "ties", "route", "interval", "missing_anchor", "seed")
+    names = ("anchor", "ties", "route", "interval", "missing_anchor", "online_k", "seed")
     return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 

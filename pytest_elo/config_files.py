@@ -154,7 +154,7 @@ def _parse_yaml(text: str, path: Path) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f" line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or error
+        problem = getattr(error, "problem", None) or " ".join(str(error).split())
         raise ConfigError(f"{path}:{line} is not valid YAML: {problem}") from None
 
 

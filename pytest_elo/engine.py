@@ -22,6 +22,8 @@ Result = TypeVar("Result")
 
 _POLL_S = 0.1
 _WAIT_S = 0.02
+_LOOK_S = 0.25
+"""How often a test that waits looks whether the run must end."""
 
 
 class StoppedError(Exception):
@@ -35,6 +37,7 @@ class Engine(Generic[Key, Result]):
         work: an async function that never raises for what a user can cause. It wraps each call in ``turn``.
         concurrency: how many calls may be in flight at once.
         may_go_on: asked before every call; once it says no, no further call is made. ``None``: not yet.
+        must_end: whether the run must end at once; then neither a test nor ``close`` waits for calls in flight.
         finish: awaited on the loop before it closes (shuts connection pools).
     """
 
@@ -44,11 +47,13 @@ class Engine(Generic[Key, Result]):
         concurrency: int,
         *,
         may_go_on: Callable[[], bool | None] = lambda: True,
+        must_end: Callable[[], bool] = lambda: False,
         finish: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._work = work
         self._concurrency = concurrency
         self._may_go_on = may_go_on
+        self._must_end = must_end
         self._finish = finish
         self._futures: dict[Key, Future[Result]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -100,7 +105,11 @@ class Engine(Generic[Key, Result]):
         if future is None:
             raise StoppedError
         try:
-            return future.result()
+            while True:
+                with suppress(TimeoutError):
+                    return future.result(_LOOK_S)
+                if self._must_end() and not future.done():
+                    raise StoppedError
         except CancelledError:
             raise StoppedError from None
         finally:
@@ -122,7 +131,7 @@ class Engine(Generic[Key, Result]):
         """Begin no further work and make no further call; calls in flight go on."""
         self._stopped = True
 
-    def close(self, drain_s: float, must_end: Callable[[], bool] = lambda: False) -> None:
+    def close(self, drain_s: float) -> None:
         """Let calls in flight end for up to ``drain_s`` seconds, then cancel what is left.
 
         A keyboard interrupt, or ``must_end`` saying yes, cancels at once: that is a user's second wish to stop.
@@ -130,7 +139,7 @@ class Engine(Generic[Key, Result]):
         self.stop()
         if self._loop is None or self._thread is None:
             return
-        drained = asyncio.run_coroutine_threadsafe(self._drain(drain_s, must_end), self._loop)
+        drained = asyncio.run_coroutine_threadsafe(self._drain(drain_s), self._loop)
         try:
             drained.result()
         except KeyboardInterrupt:
@@ -142,9 +151,9 @@ class Engine(Generic[Key, Result]):
         self._loop.close()
         self._loop = self._thread = None
 
-    async def _drain(self, drain_s: float, must_end: Callable[[], bool]) -> None:
+    async def _drain(self, drain_s: float) -> None:
         deadline = time.monotonic() + drain_s
-        while (tasks := list(self._tasks)) and time.monotonic() < deadline and not must_end():
+        while (tasks := list(self._tasks)) and time.monotonic() < deadline and not self._must_end():
             await asyncio.wait(tasks, timeout=min(_POLL_S, drain_s))
         self._cancel_all()
         await asyncio.gather(*self._tasks, return_exceptions=True)

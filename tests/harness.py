@@ -76,6 +76,8 @@ class Suite:
         self.evals.mkdir()
         (self.path / "pytest.ini").write_text("[pytest]\nelo_html = false\n")
         self.settings: dict[str, Any] = {"model": "test-model", "recordings": "recordings"}
+        self.within: list[str] = []
+        """Command that runs the session's command."""
         self.file("evals/test_sums.py", TEST_FILE)
         self.items(4)
 
@@ -117,17 +119,20 @@ class Suite:
         latest = self.path / ".elo" / "latest"
         return Run(exit_code, output, latest.resolve() if latest.exists() else self.path / "no-run")
 
-    def start(self, *arguments: str, env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    def start(
+        self, *arguments: str, env: dict[str, str] | None = None, start_new_session: bool = False
+    ) -> subprocess.Popen[str]:
         (self.evals / "elo.yaml").write_text(json.dumps(self.settings), encoding="utf-8")
         names = ("PYTHONDONTWRITEBYTECODE", "PYTEST_", "TAOTOKEN", "OPENAI", "AGENT_MODEL", "COV_", "ELO_")
         clean = {name: value for name, value in os.environ.items() if not name.startswith(names)}
         return subprocess.Popen(
-            [sys.executable, "-m", "pytest", "evals", "-p", "no:cacheprovider", *arguments],
+            [*self.within, sys.executable, "-m", "pytest", "evals", "-p", "no:cacheprovider", *arguments],
             cwd=self.path,
             env=clean | PYC | (env or {}),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=start_new_session,
         )
 
 

@@ -87,11 +87,12 @@ def test_what_outlasts_the_drain_is_cancelled():
 
 def test_a_second_wish_to_stop_ends_the_drain_at_once():
     calls = Calls(seconds=60)
-    engine = engine_of(calls)
-    engine.start("a")
-    time.sleep(0.05)
     started = time.monotonic()
-    engine.close(30, must_end=lambda: time.monotonic() > started + 0.2)
+    engine = engine_of(calls, must_end=lambda: time.monotonic() > started + 0.2)
+    with pytest.raises(StoppedError):  # neither a test that waits
+        engine.take("a")
+    engine.start("b")
+    engine.close(30)  # nor the end
     assert time.monotonic() - started < 10
     assert calls.cancelled == ["a0"]
 

@@ -42,7 +42,7 @@ def test_it_passes_as_generated(repository: Path) -> None:
     assert run.returncode == 0, run.stdout
     assert "no model was called" in run.stdout
     table = [line.split()[0] for line in run.stdout.splitlines() if line.startswith(("baseline   ", "r3   "))]
-    assert table == ["baseline", "r3"]
+    assert table == ["baseline", "r3"] * 2  # the strategies, and what stands behind each ΔElo
 
 
 def test_it_overwrites_nothing(repository: Path) -> None:

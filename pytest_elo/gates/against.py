@@ -175,26 +175,26 @@ def _elo(gate: AgainstRun, pairing: Pairing) -> Evidence:
 
 
 def _fitted(pairing: Pairing) -> tuple[float | None, float | None]:
-    from pytest_elo.rating import Comparisons, Settings, evaluate
+    from pytest_elo.rating import Settings, comparisons_from_outcomes, evaluate
 
     names = tuple(sorted(set(pairing.item_tasks)))
     code = {name: number for number, name in enumerate(names)}
-    shares = [
-        sum((x > y) + 0.5 * (x == y) for x in mine.scores for y in other.scores)
-        / (len(mine.scores) * len(other.scores))
-        for mine, other in zip(pairing.ours, pairing.theirs, strict=True)
+    cells = [
+        (item, policy, repeat, score)
+        for item, both in enumerate(zip(pairing.theirs, pairing.ours, strict=True))
+        for policy, side in enumerate(both)
+        for repeat, score in enumerate(side.scores)
     ]
-    n = len(pairing.items)
-    rows = Comparisons(
+    item, policy, repeat, score = zip(*cells, strict=True)
+    rows = comparisons_from_outcomes(
         tasks=names,
         items=pairing.items,
         policies=("stored", "this"),
-        task=[code[task] for task in pairing.item_tasks],
-        item=list(range(n)),
-        a=[1] * n,
-        b=[0] * n,
-        share=shares,
-        weight=[1.0] * n,
+        task=[code[pairing.item_tasks[number]] for number in item],
+        item=item,
+        policy=policy,
+        repeat=repeat,
+        score=score,
     )
     report = evaluate(rows, None, Settings(anchor="stored"))
     delta = next(policy.delta for policy in report.policies if not policy.is_anchor)

@@ -18,6 +18,7 @@ import os
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -260,7 +261,9 @@ class Recordings:
             self._shard.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self._shard, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         line = recorded.to_json()
-        os.write(self._file, (line + "\n").encode("utf-8", "replace"))
+        # on a full disk the reply is not kept; the journal finds out with the row and stops the run
+        with suppress(OSError):
+            os.write(self._file, (line + "\n").encode("utf-8", "replace"))
         if self._ship is not None:
             self._ship(line)
         if self.mode == "cache":

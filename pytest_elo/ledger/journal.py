@@ -16,10 +16,11 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_elo.errors import GatewayError
 from pytest_elo.ledger.locks import lock
 from pytest_elo.records import Attempt, Outcome, Tag
 
@@ -32,11 +33,13 @@ Payer = tuple[str, str, str, int]
 class Journal:
     """Writes events to this process's shard and keeps those not yet shipped to the controller.
 
-    Thread-safe. ``path`` may be ``None`` (a worker that shares no disk): then events only travel.
+    Thread-safe. ``path`` may be ``None``: then events only travel. When the shard can no longer be written (a full
+    disk), ``stop`` is told why, nothing more may be opened, and what ends still travels.
     """
 
-    def __init__(self, path: Path | None, run_id: str) -> None:
+    def __init__(self, path: Path | None, run_id: str, stop: Callable[[str], object] = lambda reason: None) -> None:
         self.run_id = run_id
+        self._stop = stop
         self._lock = threading.Lock()
         self._pending: list[str] = []
         self.written = 0
@@ -44,13 +47,18 @@ class Journal:
         self._unsettled: dict[str, Payer] = {}
         self._path = path
         self._descriptor: int | None = None
+        self._trouble: str | None = None
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             lock(self._descriptor)
 
     def open(self, attempt: Attempt) -> None:
-        self._write({"open": attempt.to_dict()})
+        """Raises ``GatewayError`` when the attempt cannot be put on record: then it must not be made."""
+        if self._trouble is None:
+            self._write({"open": attempt.to_dict()})
+        if self._trouble is not None:
+            raise GatewayError(self._trouble, kind="ledger")
 
     def close(self, attempt: Attempt) -> None:
         self._write({"close": attempt.to_dict()})
@@ -137,7 +145,21 @@ class Journal:
             self._pending.append(line)
             self.written += 1
             if self._descriptor is not None and not travels_only:
-                _write_all(self._descriptor, line.encode("ascii"))
+                try:
+                    _write_all(self._descriptor, line.encode("ascii"))
+                except OSError as error:
+                    self._fail(error, line)
+
+    def _fail(self, error: OSError, line: str) -> None:
+        if self._trouble is None:
+            self._trouble = (
+                f"{self._path} cannot be written ({error.strerror}), so nothing more is bought; make room and go on "
+                "with --elo-resume"
+            )
+            self._stop(self._trouble)
+        if line.startswith('{"open"'):  # it is not made
+            self._pending.remove(line)
+            self.written -= 1
 
 
 def _fitting(lines: Sequence[str], most: int) -> int:

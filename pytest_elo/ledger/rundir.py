@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import secrets
+import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -18,7 +19,7 @@ from pytest_elo.ledger.locks import lock
 from pytest_elo.ledger.partial import expected_by, partial_tiers
 from pytest_elo.records import Attempt, Outcome
 
-__all__ = ["CONTESTS", "VOTES", "RunDir", "new_run_id", "recover", "write_atomically"]
+__all__ = ["CONTESTS", "VOTES", "RunDir", "new_run_id", "recover", "rescue", "write_atomically"]
 
 VOTES, CONTESTS = "votes.jsonl", "contests.jsonl"
 
@@ -31,8 +32,12 @@ def new_run_id() -> str:
 def write_atomically(path: Path, text: str) -> None:
     """Write UTF-8 text so that a reader sees the old file or the new one, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(temporary, path)
+    try:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+        os.replace(temporary, path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 class RunDir:
@@ -42,6 +47,7 @@ class RunDir:
         self.path = path
         self._stop_path = str(path / "stop")
         self._lock: IO[bytes] | None = None
+        self._stopped: str | None = None
 
     @property
     def runs(self) -> Path:
@@ -84,6 +90,11 @@ class RunDir:
         """Grows by a byte for every process of the run that died."""
         return self.path / "lost"
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether a run has been written here."""
+        return self.runs.exists()
+
     def mark(self, nonce: str) -> None:
         """Leave a nonce by which another process recognises this very directory."""
         write_atomically(self.path / "here", nonce)
@@ -107,17 +118,25 @@ class RunDir:
             stream.write(b".")
 
     def stop(self, reason: str) -> None:
-        """Ask every process of the run to stop before its next item; the first reason is kept."""
-        with contextlib.suppress(OSError), self.stop_file.open("x", encoding="utf-8") as stream:
-            stream.write(reason)
+        """Ask every process of the run to stop before its next item; the first reason is kept.
+
+        Where not even that can be written (a full disk), this process stops.
+        """
+        try:
+            with self.stop_file.open("x", encoding="utf-8") as stream:
+                stream.write(reason)
+        except FileExistsError:
+            return
+        except OSError:
+            self._stopped = self._stopped or reason
 
     def stop_now(self) -> None:
         """Ask them not to wait for calls in flight either."""
         with contextlib.suppress(OSError):
             (self.path / "stop-now").touch()
 
-    @property
-    def must_stop_now(self) -> bool:
+    def must_end(self) -> bool:
+        """Whether calls in flight are not waited for."""
         return (self.path / "stop-now").exists()
 
     @property
@@ -126,8 +145,8 @@ class RunDir:
         try:
             os.stat(self._stop_path)  # asked before every call, and nearly always with this answer
         except OSError:
-            return None
-        return self.stop_file.read_text(encoding="utf-8")
+            return self._stopped
+        return self.stop_file.read_text(encoding="utf-8") or self._stopped or "the run is stopping"
 
     def create(self) -> None:
         """Make the directory and take the controller's lock.
@@ -231,6 +250,21 @@ class RunDir:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
+
+
+def rescue(run: RunDir, ledger: Ledger) -> Path | None:
+    """Write the rows and outcomes of a run whose directory takes no more to the system's temporary folder.
+
+    Returns where, or ``None`` when there is no room either.
+    """
+    try:
+        place = RunDir(Path(tempfile.gettempdir(), f"pytest-elo-{run.path.name}"))
+        place.path.mkdir(mode=0o700, exist_ok=True)
+        place.write(ledger)
+        place.write_header(run.read_header() | {"expected": ledger.expected, "partial": partial_tiers(ledger)})
+    except OSError:
+        return None
+    return place.path
 
 
 def recover(base: Path) -> Iterator[str]:

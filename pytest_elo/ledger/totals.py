@@ -9,9 +9,10 @@ from typing import Any
 
 from pytest_elo.records import POLICY_ROLES, Attempt
 
-__all__ = ["Cell", "Totals", "by_strategy", "by_task_strategy", "total"]
+__all__ = ["Cell", "CellKey", "Totals", "by_strategy", "by_task_strategy", "total"]
 
 CellKey = tuple[str, str, str, int]
+"""Task, item, strategy, repeat."""
 
 
 @dataclass(slots=True)

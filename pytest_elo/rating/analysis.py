@@ -43,6 +43,8 @@ class Analysis:
     combined: Combined
     pooled_groups: Groups | None
     tau: float | None
+    compared: Booleans
+    """(U,) the units that hold a comparison"""
     known: Booleans
     """(U, n): compared, in a task that counts for the policy, and with usage"""
     routes: Mapping[str, Combined]
@@ -58,11 +60,6 @@ class Analysis:
     def quantile(self, df: float, level: float | None = None) -> float:
         level = self.settings.level if level is None else level
         return student_quantile(0.5 * (1.0 + level), df)
-
-    @property
-    def compared(self) -> Booleans:
-        """(U,) the units that hold a comparison."""
-        return np.bincount(self.cells.unit, minlength=len(self.axes.unit_task)) > 0
 
     def gap(self, upper: Integers, lower: Integers) -> Estimates:
         """Mean paired difference of tokens between policies, on items where both are known."""
@@ -87,7 +84,7 @@ class Analysis:
             return Measure(elo, reason="finite only through the penalty")
         return self._measure(
             value, float(combined.covariance[policy, policy]), float(combined.quantile_df[policy]),
-            draws, combined.delta.influence[:, policy],
+            draws, combined.delta.influence[:, policy], combined.method,
         )  # fmt: skip
 
     def task_measure(self, task: int, policy: int) -> Measure:
@@ -103,11 +100,14 @@ class Analysis:
         estimate = tasks.estimates[task]
         draws = None if self.draws is None else self.draws.task_delta[task, :, policy]
         return self._measure(
-            value, float(estimate.variance()[policy]), float(estimate.df[policy]), draws,
+            value, float(estimate.variance[policy]), float(estimate.df[policy]), draws,
             estimate.influence[:, policy],
         )  # fmt: skip
 
-    def _measure(self, value: float, variance: float, df: float, draws: Floats | None, pull: Floats) -> Measure:
+    def _measure(
+        self, value: float, variance: float, df: float, draws: Floats | None, pull: Floats, student: str = "cr1"
+    ) -> Measure:
+        """``student`` names the interval where it is Student's t."""
         elo = value * ELO_PER_LOGIT
         if np.isnan(variance) or np.isnan(df):
             return Measure(elo, reason="no interval: a task has fewer than two items")
@@ -115,13 +115,10 @@ class Analysis:
         if se <= _NO_WIDTH:
             return Measure(elo, reason="no interval: every item says the same")
         method, level = self.settings.interval, self.settings.level
-        if np.isinf(df):
+        if draws is None or method == "cr1":
             half = self.quantile(df) * se
             ends: tuple[float, float] | None = (value - half, value + half)
-            method_name = "posterior"
-        elif method == "cr1" or draws is None:
-            half = self.quantile(df) * se
-            ends, method_name = (value - half, value + half), "cr1"
+            method_name: str = student
         elif method == "percentile":
             ends, method_name = percentile_interval(draws, level), "percentile"
         else:
@@ -192,6 +189,7 @@ def analyse(comparisons: Comparisons, usage: Usage | None, settings: Settings) -
         combined=combined,
         pooled_groups=pooled_groups if settings.route == "pooled" else None,
         tau=tau,
+        compared=np.bincount(cells.unit, minlength=len(axes.unit_task)) > 0,
         known=known,
         routes=routes if len(routes) > 1 else {},
         means=means,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pytest_elo.rating.cells import Cells, Frame
 from pytest_elo.rating.combine import TaskFits
 from pytest_elo.rating.groups import Groups, Ties, fit_groups
+from pytest_elo.rating.quantiles import empirical_quantile
 from pytest_elo.rating.refit import Design, refit
 
 __all__ = ["Draws", "bca_interval", "percentile_interval", "resample"]
@@ -94,8 +95,7 @@ def percentile_interval(draws: Floats, level: float) -> tuple[float, float] | No
     finite = draws[np.isfinite(draws)]
     if len(finite) < 0.5 * len(draws):
         return None
-    low, high = np.quantile(finite, [0.5 * (1.0 - level), 0.5 * (1.0 + level)])
-    return float(low), float(high)
+    return empirical_quantile(finite, 0.5 * (1.0 - level)), empirical_quantile(finite, 0.5 * (1.0 + level))
 
 
 def bca_interval(draws: Floats, value: float, influence: Floats, level: float) -> tuple[float, float] | None:
@@ -114,8 +114,7 @@ def bca_interval(draws: Floats, value: float, influence: Floats, level: float) -
         z = shift + normal.inv_cdf(p)
         slack = 1.0 - acceleration * z
         ends.append(normal.cdf(shift + z / slack) if slack > 0.0 else (1.0 if z > 0 else 0.0))
-    low, high = np.quantile(finite, ends)
-    return float(low), float(high)
+    return empirical_quantile(finite, ends[0]), empirical_quantile(finite, ends[1])
 
 
 def _task_rounds(
@@ -159,7 +158,7 @@ def _contrasts(drawn: _Resampled, groups: Groups, group: int, anchor: int, mode:
         return result
     scores = wins if mode == "drop" else wins + 0.5 * ties
     design = Design.of(
-        np.asarray((scores + np.swapaxes(scores, -1, -2)).sum(axis=0)),
+        np.asarray((scores + np.swapaxes(scores, -1, -2)).mean(axis=0)),
         groups.fit.theta[group][present],
         groups.fit.inverse[group][np.ix_(present, present)],
     )

@@ -92,7 +92,7 @@ def _mean_bound(analysis: Analysis, per_task: dict[tuple[int, int], Bound], poli
             distances.append(bound.value / ELO_PER_LOGIT - tasks.delta[t, policy])
             continue
         estimate = tasks.estimates[t]
-        variance, df = float(estimate.variance()[policy]), float(estimate.df[policy])
+        variance, df = float(estimate.variance[policy]), float(estimate.df[policy])
         if math.isnan(variance):
             return None
         distances.append(student_quantile(level, df) * math.sqrt(variance))

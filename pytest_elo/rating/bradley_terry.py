@@ -29,7 +29,7 @@ _SMALL = 40
 """Policies up to which inverting the information is cheaper than conjugate gradients."""
 
 _ROUNDS_AT_ONCE = 1_000_000
-"""Cells times rounds drawn together: eight megabytes a table."""
+"""Pairs times rounds drawn together: eight megabytes a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,9 @@ def bradley_terry(wins: Floats, ties: Floats, mode: Ties = "half") -> Ratings:
     counted = counted_ties(wins[None], ties[None], mode)[0]
     edges = (wins > 0.0) | (counted > 0.0)
     if n > _SMALL and not (mode == "davidson" and counted.any()) and is_strongly_connected(edges):
-        theta, converged = newton_cg(wins + 0.5 * counted, TOLERANCE)
+        counts = wins + wins.T
+        counts += counted
+        theta, converged = newton_cg(counts, wins.sum(axis=1) + 0.5 * counted.sum(axis=1), TOLERANCE)
         if converged:
             return Ratings(theta, 0.0, False, np.ones((n, n), dtype=np.bool_), True)
     groups = fit_groups(wins[None], ties[None], mode)
@@ -81,15 +83,23 @@ def bootstrap_ratings(wins: Floats, ties: Floats, *, rounds: int, seed: int = 0)
     groups = fit_groups(wins[None], ties[None], "half")
     design = Design.of(wins + wins.T + ties, groups.fit.theta[0], groups.fit.inverse[0])
     first, second = design.first, design.second
-    cells = PoissonCells(np.concatenate([wins[first, second], wins[second, first], ties[first, second]]))
-    pairs = len(first)
+    means = np.stack([wins[first, second], wins[second, first], ties[first, second]])
+    filled = means > 0.0
+    cells = PoissonCells(means[filled])
     generator = np.random.default_rng([seed, 3])
-    step = max(1, _ROUNDS_AT_ONCE // max(3 * pairs, 1))
+    step = min(rounds, max(1, _ROUNDS_AT_ONCE // max(len(first), 1)))
+    # Halves of small counts are exact in single precision, which halves the memory to go through.
+    precision = np.float32 if means.max(initial=0.0) < 2.0**20 else np.float64
+    scores = np.zeros((3, len(first), step), dtype=precision)
     parts = []
     for start in range(0, rounds, step):
-        drawn = cells.draw(generator, min(step, rounds - start))
-        halves = 0.5 * drawn[2 * pairs :]
-        parts.append(refit(design, drawn[:pairs] + halves, drawn[pairs : 2 * pairs] + halves))
+        won, lost, halves = drawn = scores[..., : min(step, rounds - start)]
+        drawn[filled] = cells.draw(generator, drawn.shape[-1])
+        halves *= 0.5
+        won += halves
+        lost += halves
+        parts.append(refit(design, won, lost))
+        drawn[:] = 0.0
     return np.ascontiguousarray(np.concatenate(parts, axis=1).T)
 
 

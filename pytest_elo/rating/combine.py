@@ -8,6 +8,7 @@ sees tasks as a sample and has its own module.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,9 +74,11 @@ class Combined:
     penalised: Booleans
     """(n,)"""
     quantile_df: Floats
-    """(n,) degrees of freedom for intervals, infinite for a posterior"""
+    """(n,) degrees of freedom for intervals"""
     n_judges: int = 0
     """judges that the intervals are clustered by, besides items"""
+    method: Literal["cr1", "posterior"] = "cr1"
+    """where the covariance comes from"""
 
 
 def fit_tasks(cells: Cells, axes: Frame, anchor: int, mode: Ties) -> TaskFits:

@@ -44,7 +44,8 @@ def components(beats: Booleans) -> tuple[tuple[int, ...], ...]:
     """Groups of policies joined by comparisons in any direction, each sorted, in order of first member."""
     closed = reachability(beats | beats.T)
     firsts = closed.argmax(axis=1)
-    return tuple(tuple(np.flatnonzero(firsts == first).tolist()) for first in np.unique(firsts))
+    # Not np.unique: it imports numpy.ma, which costs a third of a whole report.
+    return tuple(tuple(np.flatnonzero(firsts == first).tolist()) for first in sorted(set(firsts.tolist())))
 
 
 def has_tie_scale(beats: Booleans, tied: Booleans) -> Booleans:

@@ -75,16 +75,20 @@ def per_unit(analysis: Analysis, policy: int, meter: str, scale: float) -> Measu
     return Measure(measure.value, interval or measure.interval, measure.se, measure.reason)
 
 
-def per_1k_in_task(analysis: Analysis, task: int, policy: int) -> Measure:
-    """ΔElo within one task per 1,000 tokens of its items that hold a comparison of the policy."""
-    tasks, axes = analysis.tasks, analysis.axes
-    if not tasks.valid[task, policy]:
-        return Measure(None, reason=analysis.why_absent_in(task, policy))
-    rows = axes.unit_task == task
+def per_1k_in_task(analysis: Analysis, task: int) -> tuple[Measure, ...]:
+    """ΔElo of every policy within one task per 1,000 tokens of its items that hold a comparison of it."""
+    rows = analysis.axes.unit_task == task
     tokens = analysis.meters.tokens[rows]
-    known = tasks.active[rows] & ~np.isnan(tokens)
+    known = analysis.tasks.active[rows] & ~np.isnan(tokens)
     items = Strata(np.zeros(len(tokens), dtype=np.int64), 1)
     mean = items.means(tokens, known, np.ones((1, tokens.shape[1])))
+    return tuple(_in_task(analysis, task, policy, mean) for policy in range(tokens.shape[1]))
+
+
+def _in_task(analysis: Analysis, task: int, policy: int, mean: Estimates) -> Measure:
+    tasks = analysis.tasks
+    if not tasks.valid[task, policy]:
+        return Measure(None, reason=analysis.why_absent_in(task, policy))
     value, delta = float(mean.value[policy]), float(tasks.delta[task, policy])
     if math.isnan(value):
         return Measure(None, reason="no tokens known")
@@ -96,7 +100,7 @@ def per_1k_in_task(analysis: Analysis, task: int, policy: int) -> Measure:
         return Measure(ELO_PER_LOGIT * 1000.0 * delta / value, reason="finite only through the penalty")
     estimate = tasks.estimates[task]
     below = _denominator(mean, estimate, policy, 1000.0)
-    variance, df = float(estimate.variance()[policy]), float(estimate.df[policy])
+    variance, df = float(estimate.variance[policy]), float(estimate.df[policy])
     return ratio(delta, variance, df, below, analysis, analysis.settings.level)
 
 
@@ -107,7 +111,7 @@ def per_extra(analysis: Analysis, policy: int, gap: Estimates, column: int) -> M
         float(combined.delta.value[policy]), float(combined.covariance[policy, policy]),
         float(combined.quantile_df[policy]),
         Denominator(
-            float(gap.value[column]), float(gap.variance()[column]),
+            float(gap.value[column]), float(gap.variance[column]),
             float((gap.influence[:, column] * combined.delta.influence[:, policy]).sum()), 1000.0,
         ),
         analysis, analysis.settings.level,
@@ -153,7 +157,7 @@ def quadrant_of(delta: float, extra_tokens: float) -> Quadrant:
 def _denominator(mean: Estimates, delta: Estimates, policy: int, scale: float) -> Denominator:
     return Denominator(
         float(mean.value[policy]),
-        float(mean.variance()[policy]),
+        float(mean.variance[policy]),
         float((mean.influence[:, policy] * delta.influence[:, policy]).sum()),
         scale,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pytest_elo.rating.analysis import analyse
 from pytest_elo.rating.bounds import find_bounds
 from pytest_elo.rating.caveats import find_warnings
-from pytest_elo.rating.hierarchical import EQUAL_TASKS, PRIOR_SD, TAU_SCALE
+from pytest_elo.rating.hierarchical import EQUAL_TASKS, PRIOR_SD, SCALE_DF, TAU_SCALE
 from pytest_elo.rating.homogeneity import homogeneity_p
 from pytest_elo.rating.inputs import Comparisons, Usage
 from pytest_elo.rating.ladders import ladder_reports
@@ -61,7 +61,7 @@ def _penalty(settings: Settings, tasks: tuple[TaskReport, ...]) -> str:
     if settings.route == "hierarchical":
         return (
             f"normal prior of {PRIOR_SD:.0f} Elo on ratings; on tau half-normal of {TAU_SCALE:.0f} Elo "
-            f"with {EQUAL_TASKS:g} on tau = 0"
+            f"with {EQUAL_TASKS:g} on tau = 0; on the variance's factor {SCALE_DF:g} degrees of freedom around 1"
         )
     if any(task.penalised for task in tasks):
         return "Firth (m - 1 virtual ties by leverage) where no maximum-likelihood rating exists, none elsewhere"

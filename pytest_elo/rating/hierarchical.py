@@ -12,16 +12,25 @@ where P is the prior's precision. The evidence is
 .. math:: l - \sum_t \frac{|d_t|^2}{2\tau^2} - \tfrac12 \mu' P \mu - \tfrac12 \sum_t \log|I + \tau^2 H_t|
           - \tfrac12 \log|P + \sum_t A_t H_t|,
 
-weighted with a prior on tau: 0.12 on tau = 0 (which is pooling), the rest half-normal with scale 150
+weighted with a prior on tau: 0.05 on tau = 0 (which is pooling), the rest half-normal with scale 150
 Elo. A task needs no anchor.
 
 The likelihood counts comparisons as independent, which they are not when items repeat or tie: each task's
 tables are divided by its dispersion, the ratio of the cluster-robust to the model variance
 (quasi-likelihood; Wedderburn 1974).
+
+A handful of tasks says little about tau, and a normal interval at a tau that came out too small is too
+short. So the whole of the model's variance holds only up to a factor: an inverse chi-square with
+``SCALE_DF`` degrees of freedom around 1. It integrates out exactly. With Q the squared distance of the
+tasks' own fits from mu in the metric of the model, on nu degrees of freedom, exp(-Q/2) in the evidence
+becomes (1 + Q/SCALE_DF)^(-(SCALE_DF + nu)/2), covariances are multiplied by (SCALE_DF + Q)/(SCALE_DF + nu),
+and mu has Student's t with SCALE_DF + nu degrees of freedom (the multivariate t model of Pinheiro, Liu and
+Wu 2001; with SCALE_DF = 0 the factor is Hartung and Knapp's 2001).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,11 +39,13 @@ from numpy.typing import NDArray
 from pytest_elo.rating.cells import Frame
 from pytest_elo.rating.combine import Combined, TaskFits
 from pytest_elo.rating.connectivity import reachability
+from pytest_elo.rating.fit import Fit
 from pytest_elo.rating.likelihood import expected_score, information, log_likelihood
 from pytest_elo.rating.linalg import inverse_spd, multiply
+from pytest_elo.rating.quantiles import empirical_quantile
 from pytest_elo.rating.scale import ELO_PER_LOGIT, settled
 
-__all__ = ["EQUAL_TASKS", "PRIOR_SD", "TAU_GRID", "TAU_SCALE", "hierarchical"]
+__all__ = ["EQUAL_TASKS", "PRIOR_SD", "SCALE_DF", "TAU_GRID", "TAU_SCALE", "hierarchical"]
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
@@ -45,9 +56,13 @@ PRIOR_SD = 400.0
 TAU_SCALE = 150.0
 """Elo; scale of the half-normal prior on tau"""
 
-EQUAL_TASKS = 0.12
-"""Prior probability that all tasks share one set of ratings. Without it the interval covers 98 % where they
-do; with half of it on equal tasks it covers 91 % where they differ a little (SD 30 Elo, simulated)."""
+EQUAL_TASKS = 0.05
+"""Prior probability that all tasks share one set of ratings."""
+
+SCALE_DF = 4.0
+"""Prior degrees of freedom of the factor on the model's variance. Simulated on 5 to 8 balanced tasks of four
+policies with between-task SDs of 0 to 4 standard errors, 95 % intervals cover 94.9 to 96.8 %; with a factor
+of exactly 1, 94.1 to 97.3 %, and 93.6 to 96.8 % if 0.12 of the prior stands on equal tasks."""
 
 COARSE_SE = 20.0
 """Elo; where tasks are known better than this the prior and its grid shrink with them. On nearly saturated
@@ -69,7 +84,9 @@ class _Mode:
     maps: Floats
     """(G, T, n, n): covariance of mu times A_t H_t, what an error of task t's own fit does to mu"""
     evidence: Floats
-    """(G,) log"""
+    """(G,) log, with the factor on the variance integrated out"""
+    scale: Floats
+    """(G,) expected factor on the model's variance"""
 
 
 def hierarchical(tasks: TaskFits, axes: Frame) -> tuple[Combined, float | None]:
@@ -81,11 +98,19 @@ def hierarchical(tasks: TaskFits, axes: Frame) -> tuple[Combined, float | None]:
     several = int(live.sum()) > 1
     unit = _unit(tasks)
     grid = unit * (TAU_GRID if several else TAU_GRID[:1]) / ELO_PER_LOGIT
-    mode = _fit(scores, tasks.groups.fit.nu, (tasks.wins / phi[:, None, None], tasks.ties / phi[:, None, None]), grid)
+    freedom = _freedom(tasks) if several else 0
+    mode = _fit(
+        scores,
+        tasks.groups.fit,
+        (tasks.wins / phi[:, None, None], tasks.ties / phi[:, None, None]),
+        grid,
+        freedom,
+    )
     weight = _posterior(mode.evidence, grid, unit)
     mu = np.einsum("g,gn->n", weight, mode.mu)
     off = mode.mu - mu
-    covariance = np.einsum("g,gij->ij", weight, mode.inverse + off[:, :, None] * off[:, None, :])
+    spread = mode.scale[:, None, None] * mode.inverse + off[:, :, None] * off[:, None, :]
+    covariance = np.einsum("g,gij->ij", weight, spread)
     contrast = covariance - covariance[:, anchor, None] - covariance[None, anchor, :] + covariance[anchor, anchor]
     edges: Booleans = np.any((tasks.wins > 0.0) | (tasks.ties > 0.0), axis=0)
     reach = reachability(edges)
@@ -102,9 +127,25 @@ def hierarchical(tasks: TaskFits, axes: Frame) -> tuple[Combined, float | None]:
     linear = axes.strata.estimates(value, contrasts, informative)
     weights = tasks.groups.present / np.maximum(tasks.groups.present.sum(axis=0), 1)
     penalised = valid & ~(reach[:, anchor] & reach[anchor])
-    df = np.where(valid, np.inf, np.nan)
+    df = np.where(valid, SCALE_DF + freedom if several else np.inf, np.nan)
     tau = float((weight * grid).sum() * ELO_PER_LOGIT) if several else None
-    return Combined(linear, contrast, weights, penalised, df), tau
+    return Combined(linear, contrast, weights, penalised, df, method="posterior"), tau
+
+
+def _freedom(tasks: TaskFits) -> int:
+    """Contrasts that tasks estimate beyond those of mu: the degrees of freedom that speak of the variance."""
+    present = tasks.groups.present
+    joined = tasks.groups.together & present[:, :, None]
+    everywhere = reachability(np.any(joined, axis=0))
+    members = np.any(present, axis=0)
+    estimated = sum(_rank(joined[task], present[task]) for task in range(len(present)))
+    return estimated - _rank(everywhere, members)
+
+
+def _rank(joined: Booleans, present: Booleans) -> int:
+    """Policies less components."""
+    firsts = joined.argmax(axis=1)[present]
+    return int(present.sum()) - len(set(firsts.tolist()))
 
 
 def _dispersion(tasks: TaskFits, axes: Frame) -> Floats:
@@ -131,11 +172,11 @@ def _dispersion(tasks: TaskFits, axes: Frame) -> Floats:
 def _unit(tasks: TaskFits) -> float:
     """Shrinks the prior on tau where ties compress the scale: 1, or less in proportion to the median standard
     error of a task's difference where that is below ``COARSE_SE``."""
-    variances = np.stack([estimate.variance() for estimate in tasks.estimates])
+    variances = np.stack([estimate.variance for estimate in tasks.estimates])
     told = tasks.valid & ~tasks.penalised & (np.nan_to_num(variances) > 1e-12)
     if not told.any():
         return 1.0
-    return min(1.0, float(np.sqrt(np.median(variances[told]))) * ELO_PER_LOGIT / COARSE_SE)
+    return min(1.0, math.sqrt(empirical_quantile(variances[told], 0.5)) * ELO_PER_LOGIT / COARSE_SE)
 
 
 def _posterior(evidence: Floats, grid: Floats, unit: float) -> Floats:
@@ -152,8 +193,11 @@ def _posterior(evidence: Floats, grid: Floats, unit: float) -> Floats:
     return np.asarray(weight / weight.sum())
 
 
-def _fit(scores: Floats, nu: Floats, outcomes: tuple[Floats, Floats], grid: Floats) -> _Mode:
+def _fit(scores: Floats, own: Fit, outcomes: tuple[Floats, Floats], grid: Floats, freedom: int) -> _Mode:
+    """Modes of (mu, d) on the grid. ``own`` holds the tasks' own fits, ``freedom`` the degrees of freedom of
+    the factor on the variance (0: the factor is 1)."""
     n_tasks, n, _ = scores.shape
+    nu = own.nu
     counts = scores + np.swapaxes(scores, -1, -2)
     tau2 = (grid**2)[:, None, None, None]
     precision = (ELO_PER_LOGIT / PRIOR_SD) ** 2
@@ -183,23 +227,32 @@ def _fit(scores: Floats, nu: Floats, outcomes: tuple[Floats, Floats], grid: Floa
         mu = mu + damping[:, None] * move
         shift = shift + damping[:, None, None] * change
     likelihood = _log_likelihood(d, nu, outcomes)
+    own_d = own.theta[:, :, None] - own.theta[:, None, :]
+    deviance = 2.0 * np.maximum(_log_likelihood(own_d, nu, outcomes) - likelihood, 0.0)
     safe = np.where(grid > 0.0, grid, 1.0) ** 2
+    distance = deviance.sum(axis=-1) + (shift**2).sum(axis=(-1, -2)) / safe
+    scale, gain = np.ones(len(grid)), np.zeros(len(grid))
+    if freedom:
+        scale = (SCALE_DF + distance) / (SCALE_DF + freedom)
+        gain = 0.5 * distance - 0.5 * (SCALE_DF + freedom) * np.log1p(distance / SCALE_DF)
     evidence = (
-        likelihood
+        likelihood.sum(axis=-1)
         - 0.5 * (shift**2).sum(axis=(-1, -2)) / safe
         - 0.5 * precision * (mu**2).sum(axis=-1)
         - 0.5 * log_damped.sum(axis=-1)
         - 0.5 * log_information
+        + gain
     )
     maps = np.einsum("gij,gtjk->gtik", inverse, shrunk)
-    return _Mode(mu, inverse, maps, evidence)
+    return _Mode(mu, inverse, maps, evidence, scale)
 
 
 def _log_likelihood(d: Floats, nu: Floats, outcomes: tuple[Floats, Floats]) -> Floats:
+    """(..., T) by task."""
     wins, ties = outcomes
     halves = (nu == 0.0)[:, None, None]
     won = np.where(halves, wins + 0.5 * ties, wins)
     tied = np.where(halves, 0.0, 0.5 * ties)
     heights = log_likelihood(d, nu[:, None, None], won, np.zeros(1))
     tie_heights = log_likelihood(d, nu[:, None, None], np.zeros(1), tied)
-    return np.asarray((heights + tie_heights).sum(axis=(-1, -2, -3)))
+    return np.asarray((heights + tie_heights).sum(axis=(-1, -2)))

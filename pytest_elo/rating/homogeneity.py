@@ -16,7 +16,7 @@ def homogeneity_p(tasks: TaskFits) -> float | None:
     Cochran's Q of each policy's per-task differences with their cluster-robust variances, chi-square with
     T - 1 degrees of freedom, the smallest of the policies' p values times their number (Bonferroni).
     """
-    variances = np.stack([estimate.variance() for estimate in tasks.estimates]) if tasks.estimates else None
+    variances = np.stack([estimate.variance for estimate in tasks.estimates]) if tasks.estimates else None
     if variances is None:
         return None
     usable = tasks.valid & ~tasks.penalised & (np.nan_to_num(variances) > 1e-12)

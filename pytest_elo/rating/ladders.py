@@ -73,7 +73,7 @@ def _step(analysis: Analysis, lower: int, upper: int, gap: Estimates, base: floa
     variance = max(float(c[upper, upper] + c[lower, lower] - 2.0 * c[upper, lower]), 0.0)
     df = _least(combined.quantile_df, [upper, lower], analysis.anchor)
     shaky = bool(combined.penalised[upper] or combined.penalised[lower])
-    token_gap = _difference(analysis, float(gap.value[0]), float(gap.variance()[0]), float(gap.df[0]), 1.0)
+    token_gap = _difference(analysis, float(gap.value[0]), float(gap.variance[0]), float(gap.df[0]), 1.0)
     if shaky:
         elo_gap = Measure(delta * ELO_PER_LOGIT, reason="finite only through the penalty")
     else:
@@ -84,7 +84,7 @@ def _step(analysis: Analysis, lower: int, upper: int, gap: Estimates, base: floa
     else:
         pull = combined.delta.influence[:, upper] - combined.delta.influence[:, lower]
         below = Denominator(
-            float(gap.value[0]), float(gap.variance()[0]), float((gap.influence[:, 0] * pull).sum()), 1000.0
+            float(gap.value[0]), float(gap.variance[0]), float((gap.influence[:, 0] * pull).sum()), 1000.0
         )
         marginal = ratio(delta, variance, df, below, analysis, level)
         at_verdict = ratio(delta, variance, df, below, analysis, VERDICT_LEVEL).interval

@@ -32,17 +32,15 @@ class Estimates:
     """(U, J), centred within tasks and scaled by sqrt(K/(K-1)): its cross-products are covariances"""
     df: Floats
     """(J,) Satterthwaite degrees of freedom; NaN where a task has fewer than two units"""
-
-    def variance(self) -> Floats:
-        """(J,), NaN where it cannot be estimated."""
-        return np.where(np.isnan(self.df), np.nan, (self.influence**2).sum(axis=0))
+    variance: Floats
+    """(J,), NaN where it cannot be estimated"""
 
     def covariance_with(self, other: Estimates) -> Floats:
         """(J,) covariance of each estimate with its counterpart."""
         return np.asarray((self.influence * other.influence).sum(axis=0))
 
     def take(self, columns: Integers) -> Estimates:
-        return Estimates(self.value[columns], self.influence[:, columns], self.df[columns])
+        return Estimates(self.value[columns], self.influence[:, columns], self.df[columns], self.variance[columns])
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +75,8 @@ class Strata:
         most = np.maximum(clusters - 1.0, 0.0).sum(axis=0)
         df = np.where(noise > 0.0, variances.sum(axis=0) ** 2 / np.where(noise > 0.0, noise, 1.0), most)
         lone = np.any(clusters == 1, axis=0)
-        return Estimates(value, scaled, np.where(lone | (most < 1.0), np.nan, df))
+        df = np.where(lone | (most < 1.0), np.nan, df)
+        return Estimates(value, scaled, df, np.where(np.isnan(df), np.nan, (scaled**2).sum(axis=0)))
 
     def means(self, values: Floats, known: Booleans, weights: Floats) -> Estimates:
         """Means (J,) over units within tasks, combined over tasks with ``weights`` (T, J).

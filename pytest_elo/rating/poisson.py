@@ -23,6 +23,8 @@ _ENTRIES = 1 << _BITS
 _MARK = np.iinfo(np.uint16).max
 _LARGEST_MEAN = 2000.0
 _MOST_TABLES = 2048
+_BLOCK = 1 << 15
+"""Draws looked up at once: their places stay in the cache."""
 
 
 class PoissonCells:
@@ -35,33 +37,40 @@ class PoissonCells:
         self._tabled = bool(small.all()) and len(distinct) <= _MOST_TABLES
         if not self._tabled:
             return
-        self._distributions = [_distribution(float(mean)) for mean in distinct]
-        self._tables = np.stack([_guide(cdf) for cdf in self._distributions]).ravel()
+        distributions = [_distribution(float(mean)) for mean in distinct]
+        self._tables = np.concatenate([_guide(cdf) for cdf in distributions])
         self._table_of = table_of
         self._base = (table_of * _ENTRIES)[:, None]
+        self._joined = np.concatenate([cdf + k for k, cdf in enumerate(distributions)])
+        self._ends = np.cumsum([len(cdf) for cdf in distributions])
 
     def draw(self, generator: np.random.Generator, rounds: int) -> NDArray[np.integer]:
         """The same generator state gives the same numbers."""
         cells = len(self._means)
         if not self._tabled:
             return generator.poisson(self._means[:, None], (cells, rounds))
-        raw = np.frombuffer(generator.bytes(2 * cells * rounds), dtype="<u2").reshape(cells, rounds)
-        bits = raw >> (16 - _BITS)
-        numbers = self._tables[self._base + bits]
+        words = generator.integers(0, 1 << 64, -(-cells * rounds // 4), dtype=np.uint64)
+        raw = words.astype("<u8", copy=False).view("<u2")[: cells * rounds].reshape(cells, rounds)
+        numbers = np.empty((cells, rounds), dtype=np.uint16)
+        step = max(1, _BLOCK // max(rounds, 1))
+        index = np.empty((step, rounds), dtype=np.intp)
+        for start in range(0, cells, step):
+            part = slice(start, min(start + step, cells))
+            places = np.add(self._base[part], raw[part] >> (16 - _BITS), out=index[: part.stop - start])
+            np.take(self._tables, places, out=numbers[part], mode="clip")
         open_draws = np.flatnonzero(numbers == _MARK)
         if len(open_draws):
             finer = generator.integers(0, 1 << 32, len(open_draws)) + 0.5
-            level = (bits.ravel()[open_draws] + finer / float(1 << 32)) / _ENTRIES
+            bits = raw.ravel()[open_draws] >> (16 - _BITS)
+            level = (bits + finer / float(1 << 32)) / _ENTRIES
             numbers.ravel()[open_draws] = self._search(self._table_of[open_draws // rounds], level)
         return numbers
 
     def _search(self, table: NDArray[np.intp], level: Floats) -> Counts:
         """The numbers at given levels: one search in all distributions laid end to end."""
-        joined = np.concatenate([cdf + k for k, cdf in enumerate(self._distributions)])
-        starts = np.cumsum([0] + [len(cdf) for cdf in self._distributions])[:-1]
-        found = np.searchsorted(joined, table + level, side="right") - starts[table]
-        lengths = np.array([len(cdf) for cdf in self._distributions])
-        numbers: Counts = np.minimum(found, lengths[table] - 1).astype(np.uint16)
+        found = np.searchsorted(self._joined, table + level, side="right")
+        starts = np.append(0, self._ends)[table]
+        numbers: Counts = (np.minimum(found, self._ends[table] - 1) - starts).astype(np.uint16)
         return numbers
 
 

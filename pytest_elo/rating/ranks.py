@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_elo.rating.quantiles import empirical_quantile
 from pytest_elo.rating.results import RankInterval
 
 __all__ = ["LARGEST_FIELD", "rank_intervals"]
@@ -34,7 +35,7 @@ def rank_intervals(value: Floats, covariance: Floats, *, level: float, seed: int
         draws = np.random.default_rng([seed, 1]).standard_normal((_DRAWS, j))
         errors = np.einsum("rk,jk->rj", draws, _root(covariance))
         gaps = np.abs(errors[:, first[told]] - errors[:, second[told]]) / se[told]
-        critical = float(np.quantile(gaps.max(axis=1), level))
+        critical = empirical_quantile(gaps.max(axis=1), level)
     gap = np.zeros((j, j))
     gap[first, second] = value[first] - value[second]
     gap[second, first] = -gap[first, second]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -138,7 +139,7 @@ def _points_measure(analysis: Analysis, points: Estimates, policy: int) -> Measu
         return Measure(None, reason="no item with a score of both this policy and the anchor")
     if policy == analysis.anchor:
         return Measure(0.0, reason="the anchor: 0 by construction")
-    variance, df = float(points.variance()[policy]), float(points.df[policy])
+    variance, df = float(points.variance[policy]), float(points.df[policy])
     if math.isnan(variance):
         return Measure(value, reason="no interval: a task has fewer than two items")
     se = math.sqrt(variance)
@@ -170,7 +171,7 @@ def _between_tasks(analysis: Analysis, policy: int) -> tuple[float | None, float
     if len(used) < 2 or policy == analysis.anchor:
         return None, None
     spread = float(values.std(ddof=1))
-    noise = np.array([analysis.tasks.estimates[t].variance()[policy] for t in used]) * ELO_PER_LOGIT**2
+    noise = np.array([analysis.tasks.estimates[t].variance[policy] for t in used]) * ELO_PER_LOGIT**2
     if np.isnan(noise).any() or analysis.tasks.penalised[used, policy].any():
         return spread, None
     return spread, math.sqrt(max(spread**2 - float(noise.mean()), 0.0))
@@ -236,4 +237,7 @@ def _power(analysis: Analysis, policy: int, items: int, delta: Measure) -> Power
     if delta.value is None or not delta.se or policy == analysis.anchor or delta.interval is None:
         return None
     quantile = analysis.quantile(float(analysis.combined.quantile_df[policy]))
-    return power_of(items, delta.value, delta.se, quantile, level=analysis.settings.level)
+    power = power_of(items, delta.value, delta.se, quantile, level=analysis.settings.level)
+    if analysis.combined.method == "posterior" and analysis.tau is not None and power.items_needed is not None:
+        return replace(power, text=f"{power.text}, in as many times the tasks")
+    return power

@@ -8,7 +8,7 @@ from pytest_elo.rating.analysis import Analysis
 from pytest_elo.rating.bounds import Bounds
 from pytest_elo.rating.connectivity import components
 from pytest_elo.rating.efficiency import per_1k_in_task
-from pytest_elo.rating.results import PolicyTask, TaskReport
+from pytest_elo.rating.results import Measure, PolicyTask, TaskReport
 
 __all__ = ["task_reports"]
 
@@ -29,6 +29,7 @@ def _task(analysis: Analysis, bounds: Bounds, task: int) -> TaskReport:
     mutual = groups.mutual[task][np.ix_(present, present)]
     ties = 0.5 * float(tasks.all_ties[task].sum())
     total = ties + float(tasks.wins[task].sum())
+    per_1k = per_1k_in_task(analysis, task)
     return TaskReport(
         task=axes.tasks[task],
         used=used,
@@ -42,7 +43,7 @@ def _task(analysis: Analysis, bounds: Bounds, task: int) -> TaskReport:
         penalised=bool(groups.penalised[task]),
         nu=float(groups.fit.nu[task]) if analysis.settings.ties == "davidson" and present.any() else None,
         policies=tuple(
-            _policy(analysis, bounds, task, policy)
+            _policy(analysis, bounds, task, policy, per_1k[policy])
             for policy in range(len(axes.policies))
             if present[policy] or known[:, policy].any()
         ),
@@ -57,7 +58,7 @@ def _why_unused(analysis: Analysis, task: int) -> str:
     return f"the anchor {analysis.settings.anchor!r} has no comparison here"
 
 
-def _policy(analysis: Analysis, bounds: Bounds, task: int, policy: int) -> PolicyTask:
+def _policy(analysis: Analysis, bounds: Bounds, task: int, policy: int, per_1k: Measure) -> PolicyTask:
     axes, meters = analysis.axes, analysis.meters
     rows = axes.unit_task == task
     volume, _ = analysis.tasks.volume(policy)
@@ -73,7 +74,7 @@ def _policy(analysis: Analysis, bounds: Bounds, task: int, policy: int) -> Polic
         delta=analysis.task_measure(task, policy),
         penalised=penalised,
         bound=bounds.tasks.get((task, policy)),
-        elo_per_1k=per_1k_in_task(analysis, task, policy),
+        elo_per_1k=per_1k,
         flag=_flag(analysis, task, policy),
     )
 

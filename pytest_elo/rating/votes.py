@@ -6,7 +6,9 @@ and counted with ``bincount``. What follows costs the same for a thousand votes 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -22,16 +24,18 @@ Codes = NDArray[Any]
 B_WON, TIE, A_WON = 0, 1, 2
 """An outcome is twice the score of a."""
 
-_CHUNK = 1 << 16
+_CHUNK = 1 << 17
 
 
 def intern_names(left: Sequence[str], right: Sequence[str]) -> tuple[list[str], Codes, Codes]:
     """The names in sorted order, and both columns as codes into them."""
-    names = sorted(set(left) | set(right))
-    code = {name: i for i, name in enumerate(names)}
-    a = np.fromiter(map(code.__getitem__, left), np.int32, len(left))
-    b = np.fromiter(map(code.__getitem__, right), np.int32, len(right))
-    return names, a, b
+    met: defaultdict[str, int] = defaultdict(count().__next__)
+    a = np.fromiter(map(met.__getitem__, left), np.int32, len(left))
+    b = np.fromiter(map(met.__getitem__, right), np.int32, len(right))
+    names = sorted(met)
+    place = np.empty(len(names), dtype=np.int32)
+    place[[met[name] for name in names]] = np.arange(len(names))
+    return names, place[a], place[b]
 
 
 def count_votes(a: Codes, b: Codes, outcome: Codes, n: int) -> tuple[Floats, Floats]:
@@ -59,14 +63,18 @@ def count_votes(a: Codes, b: Codes, outcome: Codes, n: int) -> tuple[Floats, Flo
         wide[:size] = key[:size]
         found = np.bincount(wide[:size], minlength=3 * n * n)
         counts = found if counts is None else np.add(counts, found, out=counts)
-    table = np.zeros((n, n, 3)) if counts is None else counts.reshape(n, n, 3)
-    wins = (table[:, :, A_WON] + table[:, :, B_WON].T).astype(np.float64)
-    ties = (table[:, :, TIE] + table[:, :, TIE].T).astype(np.float64)
+    wins, ties = np.zeros((n, n)), np.zeros((n, n))
+    if counts is not None:
+        table = counts.reshape(n, n, 3)
+        np.add(table[:, :, A_WON], table[:, :, B_WON].T, out=wins)
+        np.add(table[:, :, TIE], table[:, :, TIE].T, out=ties)
     return wins, ties
 
 
 def _check(a: Codes, b: Codes, outcome: Codes, n: int, start: int) -> None:
     for name, column, limit in (("a", a, n), ("b", b, n), ("outcome", outcome, 3)):
-        if len(column) and not (column.min() >= 0 and column.max() < limit):
+        # Seen without their sign, negative codes are the largest: one pass finds both ends.
+        codes = column.view(f"u{column.dtype.itemsize}") if column.dtype.kind == "i" else column
+        if len(codes) and not codes.max() < limit:
             row = start + int(np.flatnonzero((column < 0) | (column >= limit))[0])
             raise DataError(f"votes.{name}: row {row} holds a code outside 0..{limit - 1}")

@@ -12,15 +12,18 @@ from pytest_elo._text import did_you_mean
 from pytest_elo.errors import DataError
 from pytest_elo.gates.results import GateResult
 from pytest_elo.ledger.partial import without_partial
+from pytest_elo.ledger.prices import prices_of, usd_by_cell
 from pytest_elo.ledger.read import read_attempts, read_outcomes
 from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.ledger.totals import Totals, total
-from pytest_elo.records import Attempt, Comparison, Outcome
+from pytest_elo.records import Attempt, Outcome
 from pytest_elo.report.arena import Arena, Ballots, arenas_of, read_ballot_box, vote_comparisons
-from pytest_elo.report.columns import Dropped, comparable, comparison_columns, pair_outcomes, usage_columns
+from pytest_elo.report.columns import Dropped, comparable, judges_as_sample, pair_outcomes, usage_columns, with_votes
+from pytest_elo.report.online import OnlineView, online_view
 from pytest_elo.report.oracles import oracles
 
 if TYPE_CHECKING:
+    from pytest_elo.rating.inputs import Comparisons, Usage
     from pytest_elo.rating.results import RatingReport
 
 __all__ = ["GATES", "Report", "build", "build_from", "rating_at"]
@@ -35,12 +38,14 @@ class Report:
     header: Mapping[str, Any]
     attempts: Sequence[Attempt] = field(repr=False)
     outcomes: Sequence[Outcome] = field(repr=False)
-    comparisons: Sequence[Comparison] = field(repr=False)
+    comparisons: Comparisons = field(repr=False)
     totals: Totals = field(repr=False)
     dropped: Dropped
     rating: RatingReport | None
     unrated: str | None
     """why there is no rating at all"""
+    online: OnlineView | None
+    """for those who ask for it (``rating.online_k``)"""
     notes: Sequence[str]
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """rating settings above the run's own"""
@@ -90,9 +95,9 @@ def build_from(
     scored, dropped = comparable(outcomes)
     kept, partial = without_partial(scored, header)
     _require_named_anchor(overrides.get("anchor"), kept)
-    comparisons = [*pair_outcomes(kept), *vote_comparisons(ballots, kept)]
+    comparisons = with_votes(pair_outcomes(kept), vote_comparisons(ballots, kept))
     totals = total(attempts)
-    rating, unrated = _rate(kept, comparisons, totals, header, overrides)
+    rating, unrated = _rate(kept, comparisons, _usage(kept, totals, attempts, header), header, overrides)
     if unrated and partial:
         unrated = f"the run was stopped and {len(partial)} of its tiers are partial"
     return Report(
@@ -104,6 +109,7 @@ def build_from(
         dropped=dropped,
         rating=rating,
         unrated=unrated,
+        online=online_view(comparisons, {**header.get("rating", {}), **overrides}) if rating is not None else None,
         notes=[*header.get("notes", ()), *header.get("lost", {}).values(), *notes, *ballots.notes, *partial],
         overrides=overrides,
         arenas=_arenas(ballots, kept, header, overrides),
@@ -139,13 +145,20 @@ def rating_at(report: Report, level: float) -> RatingReport | None:
     """The same rating with its intervals at another level."""
     kept, _ = without_partial(comparable(report.outcomes)[0], report.header)
     overrides = {**report.overrides, "level": level}
-    return _rate(kept, report.comparisons, report.totals, report.header, overrides)[0]
+    usage = _usage(kept, report.totals, report.attempts, report.header)
+    return _rate(kept, report.comparisons, usage, report.header, overrides)[0]
+
+
+def _usage(
+    outcomes: Sequence[Outcome], totals: Totals, attempts: Sequence[Attempt], header: Mapping[str, Any]
+) -> Usage:
+    return usage_columns(outcomes, totals, usd_by_cell(attempts, prices_of(header)))
 
 
 def _rate(
     outcomes: Sequence[Outcome],
-    comparisons: Sequence[Comparison],
-    totals: Totals,
+    comparisons: Comparisons,
+    usage: Usage,
     header: Mapping[str, Any],
     overrides: Mapping[str, Any],
 ) -> tuple[RatingReport | None, str | None]:
@@ -173,7 +186,7 @@ def _rate(
         worth_elo_per_1k=settings.get("worth_elo_per_1k", 5.0),
         missing_anchor=settings.get("missing_anchor", "error"),
     )
-    return evaluate(comparison_columns(comparisons), usage_columns(outcomes, totals), chosen), None
+    return evaluate(judges_as_sample(comparisons), usage, chosen), None
 
 
 def _climbed(ladders: Sequence[Sequence[str]], outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], ...]:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from pytest_elo.ledger.totals import Cell, Totals
+from pytest_elo.ledger.totals import Cell, CellKey, Totals
 from pytest_elo.records import MODEL_STATUSES, Comparison, Outcome, is_scored
 
 if TYPE_CHECKING:
     from pytest_elo.rating.inputs import Comparisons, Usage
 
-__all__ = ["Dropped", "comparable", "comparison_columns", "pair_outcomes", "usage_columns"]
+__all__ = [
+    "Dropped",
+    "comparable",
+    "comparison_records",
+    "judges_as_sample",
+    "pair_outcomes",
+    "usage_columns",
+    "with_votes",
+]
 
 ItemCell = tuple[str, str, str]
 
@@ -43,54 +53,91 @@ def comparable(outcomes: Iterable[Outcome]) -> tuple[list[Outcome], Dropped]:
     return kept, Dropped(dict(sorted(counts.items())))
 
 
-def pair_outcomes(outcomes: Sequence[Outcome]) -> list[Comparison]:
-    """Every pair of strategies on every item: the share of cross pairs of repeats that the first one won.
+def pair_outcomes(outcomes: Sequence[Outcome]) -> Comparisons:
+    """Every pair of strategies on every item: what each of them won, lost and tied over the cross pairs of their
+    repeats, with a total weight of 1 an item and pair. Outcomes of an arena have no score: votes compare them."""
+    from pytest_elo.rating import comparisons_from_outcomes
 
-    One comparison of weight 1 an item and pair, whatever the repeats; equal scores are half a win each. Outcomes
-    of an arena have no score: their comparisons are votes.
-    """
-    by_item: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for outcome in filter(is_scored, outcomes):
-        by_item[outcome.task_id, outcome.item_id][outcome.strategy].append(outcome.score)
-    comparisons = []
-    for (task_id, item_id), scores in sorted(by_item.items()):
-        names = sorted(scores)
-        for position, a in enumerate(names):
-            for b in names[position + 1 :]:
-                share = _share(scores[a], scores[b])
-                comparisons.append(Comparison(task_id=task_id, item_id=item_id, a=a, b=b, share=share))
-    return comparisons
+    outcomes = [outcome for outcome in outcomes if is_scored(outcome)]
+    tasks = _Names(outcome.task_id for outcome in outcomes)
+    items = _Names(outcome.item_id for outcome in outcomes)
+    policies = _Names(outcome.strategy for outcome in outcomes)
+    seen: dict[ItemCell, int] = defaultdict(int)
+    repeats = []
+    for outcome in outcomes:
+        cell = (outcome.task_id, outcome.item_id, outcome.strategy)
+        repeats.append(seen[cell])
+        seen[cell] += 1
+    return comparisons_from_outcomes(
+        tasks=tasks.names,
+        items=items.names,
+        policies=policies.names,
+        task=tasks.codes(outcome.task_id for outcome in outcomes),
+        item=items.codes(outcome.item_id for outcome in outcomes),
+        policy=policies.codes(outcome.strategy for outcome in outcomes),
+        repeat=repeats,
+        score=_floats(outcome.score for outcome in outcomes),
+    )
 
 
-def _share(first: Sequence[float], second: Sequence[float]) -> float:
-    won = sum((x > y) + 0.5 * (x == y) for x in first for y in second)
-    return won / (len(first) * len(second))
-
-
-def comparison_columns(comparisons: Sequence[Comparison]) -> Comparisons:
+def with_votes(comparisons: Comparisons, votes: Sequence[Comparison]) -> Comparisons:
+    """The rows of scores and, behind them, those of ``votes`` with their judges."""
+    if not votes:
+        return comparisons
     from pytest_elo.rating.inputs import Comparisons
 
-    tasks = _Names(comparison.task_id for comparison in comparisons)
-    items = _Names(comparison.item_id for comparison in comparisons)
-    policies = _Names(name for comparison in comparisons for name in (comparison.a, comparison.b))
-    judges = _Names(comparison.judge for comparison in comparisons if comparison.judge is not None)
+    rows = [*comparison_records(comparisons), *votes]
+    tasks = _Names(row.task_id for row in rows)
+    items = _Names(row.item_id for row in rows)
+    policies = _Names(name for row in rows for name in (row.a, row.b))
+    names = tuple(sorted({row.judge for row in votes if row.judge is not None}))
+    code = {name: number for number, name in enumerate(names)}
     return Comparisons(
         tasks=tasks.names,
         items=items.names,
         policies=policies.names,
-        judges=judges.names,
-        judge=_judge_codes(comparisons, judges),
-        task=tasks.codes(comparison.task_id for comparison in comparisons),
-        item=items.codes(comparison.item_id for comparison in comparisons),
-        a=policies.codes(comparison.a for comparison in comparisons),
-        b=policies.codes(comparison.b for comparison in comparisons),
-        share=_floats(comparison.share for comparison in comparisons),
-        weight=_floats(comparison.weight for comparison in comparisons),
+        judges=names,
+        task=tasks.codes(row.task_id for row in rows),
+        item=items.codes(row.item_id for row in rows),
+        a=policies.codes(row.a for row in rows),
+        b=policies.codes(row.b for row in rows),
+        share=_floats(row.share for row in rows),
+        weight=_floats(row.weight for row in rows),
+        judge=[code.get(row.judge or "", -1) for row in rows],
     )
 
 
-def usage_columns(outcomes: Sequence[Outcome], totals: Totals) -> Usage:
+def comparison_records(comparisons: Comparisons) -> list[Comparison]:
+    """The rows with their names."""
+    columns = (comparisons.task, comparisons.item, comparisons.a, comparisons.b, comparisons.share, comparisons.weight)
+    names = {-1: None, **dict(enumerate(comparisons.judges))}
+    judge = repeat(-1) if comparisons.judge is None else _listed(comparisons.judge)
+    return [
+        Comparison(
+            task_id=comparisons.tasks[task],
+            item_id=comparisons.items[item],
+            a=comparisons.policies[a],
+            b=comparisons.policies[b],
+            share=share,
+            weight=weight,
+            judge=names[code],
+        )
+        for (task, item, a, b, share, weight), code in zip(
+            zip(*map(_listed, columns), strict=True), judge, strict=False
+        )
+    ]
+
+
+def _listed(column: Any) -> list[Any]:
+    import numpy as np
+
+    return list(np.asarray(column).tolist())
+
+
+def usage_columns(outcomes: Sequence[Outcome], totals: Totals, usd: Mapping[CellKey, float]) -> Usage:
     """One row a (task, item, strategy): means over the repeats that have an outcome in ``outcomes``.
+
+    ``usd`` holds the price of each cell that has one.
 
     Outcomes marked ``tokens_unknown`` (imported predictions) have no row: what they cost is not 0.
     """
@@ -101,7 +148,7 @@ def usage_columns(outcomes: Sequence[Outcome], totals: Totals) -> Usage:
         if TOKENS_UNKNOWN in outcome.marks:
             continue
         repeats[outcome.task_id, outcome.item_id, outcome.strategy].append(outcome)
-    rows = [_usage_row(cell, found, totals) for cell, found in sorted(repeats.items())]
+    rows = [_usage_row(cell, found, totals, usd) for cell, found in sorted(repeats.items())]
     tasks = _Names(row["task"] for row in rows)
     items = _Names(row["item"] for row in rows)
     policies = _Names(row["policy"] for row in rows)
@@ -119,6 +166,7 @@ def usage_columns(outcomes: Sequence[Outcome], totals: Totals) -> Usage:
                 "tokens_high",
                 "completion_tokens",
                 "last_success_tokens",
+                "usd",
                 "samples",
                 "score",
                 "repeats",
@@ -127,9 +175,12 @@ def usage_columns(outcomes: Sequence[Outcome], totals: Totals) -> Usage:
     )
 
 
-def _usage_row(cell: ItemCell, outcomes: Sequence[Outcome], totals: Totals) -> dict[str, Any]:
+def _usage_row(
+    cell: ItemCell, outcomes: Sequence[Outcome], totals: Totals, usd: Mapping[CellKey, float]
+) -> dict[str, Any]:
+    keys = [(*cell, outcome.repeat) for outcome in outcomes]
+    costs = [totals.cells.get(key, Cell()) for key in keys]
     task_id, item_id, strategy = cell
-    costs = [totals.cells.get((task_id, item_id, strategy, outcome.repeat), Cell()) for outcome in outcomes]
     n = len(outcomes)
     return {
         "task": task_id,
@@ -139,22 +190,18 @@ def _usage_row(cell: ItemCell, outcomes: Sequence[Outcome], totals: Totals) -> d
         "tokens_high": sum(cost.total_tokens_high for cost in costs) / n,
         "completion_tokens": sum(cost.completion_tokens for cost in costs) / n,
         "last_success_tokens": sum(cost.last_success_tokens for cost in costs) / n,
+        "usd": sum(usd.get(key, math.nan) for key in keys) / n,
         "samples": sum(cost.calls for cost in costs) / n,
         "score": sum(outcome.score for outcome in outcomes) / n if all(map(is_scored, outcomes)) else float("nan"),
         "repeats": n,
     }
 
 
-def _judge_codes(comparisons: Sequence[Comparison], judges: _Names) -> Any:
-    """Codes of the judges, -1 where nobody judged; ``None`` where they are too few to be a sample of judges."""
-    import numpy as np
-
+def judges_as_sample(comparisons: Comparisons) -> Comparisons:
+    """The same without the judges where they are too few to be a sample: then they are the panel itself."""
     from pytest_elo.rating.style import FEWEST_JUDGES
 
-    if len(judges.names) < FEWEST_JUDGES:
-        return None
-    code = {name: number for number, name in enumerate(judges.names)}
-    return np.fromiter((code.get(comparison.judge or "", -1) for comparison in comparisons), dtype=np.int64)
+    return comparisons if len(comparisons.judges) >= FEWEST_JUDGES else replace(comparisons, judges=(), judge=None)
 
 
 class _Names:

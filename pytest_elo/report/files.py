@@ -16,6 +16,7 @@ from pytest_elo.records import POLICY_ROLES
 from pytest_elo.report.arena import arena_documents
 from pytest_elo.report.budget import equal_budgets
 from pytest_elo.report.build import GATES, Report
+from pytest_elo.report.columns import comparison_records
 from pytest_elo.report.flags import flags_of
 from pytest_elo.report.markdown import markdown
 from pytest_elo.report.metrics import metrics
@@ -50,7 +51,7 @@ def write_files(report: Report, path: Path, *, with_page: bool = True) -> None:
     write_atomically(path / "tokens_by_strategy.csv", _csv(strategies))
     write_atomically(path / "tokens_by_task_strategy.json", _json(tasks))
     write_atomically(path / "tokens_by_task_strategy.csv", _csv(tasks))
-    write_atomically(path / "pairwise.json", _json([comparison.to_dict() for comparison in report.comparisons]))
+    write_atomically(path / "pairwise.json", _json([row.to_dict() for row in comparison_records(report.comparisons)]))
     write_atomically(path / "failures.jsonl", _failures(report))
     write_atomically(path / "elo.json", elo_json(report))
     write_atomically(path / "elo.csv", elo_csv(report))
@@ -84,6 +85,7 @@ def elo_document(report: Report) -> dict[str, Any]:
         "rating": rating,
         **({"arenas": arena_documents(report.arenas)} if report.arenas else {}),
         "equal_budgets": dataclasses.asdict(budgets) if budgets is not None else None,
+        "online_elo": dataclasses.asdict(report.online) if report.online is not None else None,
     }
 
 

@@ -10,7 +10,9 @@ from pytest_elo.report.arena import Arena
 from pytest_elo.report.arena_text import arena_columns, arena_sentences, arena_title, bias_columns, warnings_of
 from pytest_elo.report.budget import budget_lines, equal_budgets
 from pytest_elo.report.build import Report
+from pytest_elo.report.details import detail_columns
 from pytest_elo.report.flags import labels
+from pytest_elo.report.online import online_lines
 from pytest_elo.report.table import header_lines, remarks
 from pytest_elo.report.tables import plain_columns, strategy_columns, task_columns
 
@@ -35,6 +37,9 @@ def markdown(report: Report) -> str:
         budgets = equal_budgets(report.rating)
         if budgets is not None:
             parts.append("\n".join(["```text", *budget_lines(budgets), "```"]))
+        parts.append(_table(*detail_columns(report.rating, names)))
+        if report.online is not None:
+            parts.append("\n".join(["```text", *online_lines(report.online), "```"]))
     parts += [part for arena in report.arenas for part in _arena(arena)]
     parts.append("\n".join(f"- {_text(line)}" for line in [*header[1:], *remarks(report)]))
     return "\n\n".join(parts) + "\n"

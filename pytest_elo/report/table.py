@@ -11,8 +11,10 @@ from pytest_elo.records import UNSCORED, is_scored
 from pytest_elo.report.arena_text import arena_lines
 from pytest_elo.report.budget import budget_lines, equal_budgets
 from pytest_elo.report.build import Report
+from pytest_elo.report.details import detail_columns, detail_lines
 from pytest_elo.report.flags import flag_lines, labels
 from pytest_elo.report.numbers import MISSING, interval, plain, signed
+from pytest_elo.report.online import online_lines
 from pytest_elo.report.repeats import repeat_lines
 from pytest_elo.report.tables import plain_columns, strategy_columns, task_columns
 
@@ -33,6 +35,8 @@ def lines(report: Report) -> list[str]:
         out += [*task_table(report.rating, labels(report)).splitlines(), ""]
         budgets = equal_budgets(report.rating)
         out += [*budget_lines(budgets), ""] if budgets is not None else []
+        out += [*_tabulate(*detail_columns(report.rating, labels(report)), last="right").splitlines(), ""]
+        out += [*online_lines(report.online), ""] if report.online is not None else []
     else:
         out += [*plain_table(report).splitlines(), ""]
     for arena in report.arenas:
@@ -46,6 +50,8 @@ def lines(report: Report) -> list[str]:
 def remarks(report: Report) -> list[str]:
     """The sentences under the tables."""
     out = [f"no rating: {report.unrated}"] if report.rating is None else list(_footnotes(report.rating))
+    if report.rating is not None:
+        out += detail_lines(report.rating, (report.header.get("prices") or {}).get("date"))
     out += list(flag_lines(report))
     out += list(_counts(report))
     out += [f"warning: {warning}" for warning in (report.rating.warnings if report.rating else ())]
@@ -138,12 +144,15 @@ def _efficiency(policy: PolicyReport) -> Iterator[str]:
     elif extra.reason:
         yield f"no Elo per extra 1k: {extra.reason}"
     if policy.last_success_ratio is not None and abs(policy.last_success_ratio - 1) > 0.005:
-        yield f"counting the last success alone would show {policy.last_success_ratio:.2f} times its Elo/1k"
+        last = signed(policy.elo_per_1k_last_success.value, 2)
+        yield f"counting the last success alone would show {last} Elo/1k, {policy.last_success_ratio:.2f} times as much"
 
 
 def _ladder_lines(ladder: LadderReport) -> Iterator[str]:
     name = " -> ".join(ladder.tiers or ladder.ladder)
-    yield f"verdict for {name}: {ladder.verdict.code}, {ladder.verdict.text_en} ({ladder.verdict.reason})"
+    verdict = ladder.verdict
+    needed = "" if verdict.items_needed is None else f"; about {verdict.items_needed:,} items would decide"
+    yield f"verdict for {name}: {verdict.code}, {verdict.text_en} ({verdict.reason}{needed})"
     for step in ladder.steps:
         if step.marginal.value is None:
             yield f"marginal {step.lower} -> {step.upper}: {step.marginal.reason}"
@@ -234,8 +243,8 @@ def _attempts(report: Report) -> str:
     return text
 
 
-def _tabulate(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
+def _tabulate(rows: Sequence[Sequence[str]], heads: Sequence[str], last: str = "left") -> str:
     from tabulate import tabulate
 
-    align = ["left", *("right" for _ in heads[1:-1]), "left"]
+    align = ["left", *("right" for _ in heads[1:-1]), last]
     return tabulate(rows, heads, tablefmt="simple", disable_numparse=True, colalign=align)

@@ -20,9 +20,10 @@ from pathlib import Path
 
 from pytest_elo.config import Price
 from pytest_elo.ledger.locks import locked
+from pytest_elo.ledger.prices import usd_of
 from pytest_elo.records import Attempt, Sink
 
-__all__ = ["Budget", "usd_of"]
+__all__ = ["Budget"]
 
 _LINE = struct.Struct("<dddd")
 """Tokens and USD bought or in flight; tokens and USD of calls that ended. Their number is in ``_COUNT``."""
@@ -32,18 +33,6 @@ _LINES = 1024
 _ENOUGH = 8
 """Calls that must have ended before their average is believed."""
 _SIZE = 8 + _LINES * _LINE_SIZE
-
-
-def usd_of(row: Attempt, prices: Mapping[str, Price]) -> float | None:
-    """What an attempt cost in USD, the high end where its tokens are an interval; ``None`` without a price."""
-    price = prices.get(row.model)
-    if price is None:
-        return None
-    cached = row.cached_tokens or 0
-    unknown = max(0, row.total_tokens_high - row.total_tokens)
-    cached_price = price.prompt if price.cached is None else price.cached
-    prompt = (row.prompt_tokens - cached) * price.prompt + cached * cached_price
-    return (prompt + (row.completion_tokens + unknown) * price.completion) / 1e6
 
 
 @dataclass(frozen=True, slots=True)

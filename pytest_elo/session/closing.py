@@ -36,7 +36,7 @@ def lines(run: Controller) -> Iterator[str]:
     if run.lost_workers:
         workers = "1 worker" if run.lost_workers == 1 else f"{run.lost_workers} workers"
         yield f"elo: {workers} died; their rows were swept from their journals"
-    yield from _unused(run.ledger)
+    yield from _unused(run.ledger, "" if run.problem else "; --elo-resume uses them, nothing is bought twice")
     if run.ledger.attempts():
         yield f"elo: run directory {run.short(run.run_dir.path)}"
 
@@ -50,11 +50,11 @@ def _unfinished(run: Controller) -> Iterator[str]:
         yield f"elo: {len(missing)} of {len(run.expected)} items came to no end: {named}"
 
 
-def _unused(ledger: Ledger) -> Iterator[str]:
+def _unused(ledger: Ledger, remedy: str) -> Iterator[str]:
     items, tokens = bought_and_unused(ledger)
     if items:
         which = "1 item was" if items == 1 else f"{items} items were"
-        yield f"elo: {which} bought and not used ({tokens:,} tokens); --elo-resume uses them, nothing is bought twice"
+        yield f"elo: {which} bought and not used ({tokens:,} tokens){remedy}"
 
 
 def bought_and_unused(ledger: Ledger) -> tuple[int, int]:

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_elo.config import Settings
-from pytest_elo.errors import EloError
+from pytest_elo.errors import ConfigError, EloError
 from pytest_elo.ledger.fold import Ledger
 from pytest_elo.ledger.partial import partial_tiers
 from pytest_elo.ledger.rundir import RunDir, new_run_id, recover
 from pytest_elo.session.apart import lost_note
 from pytest_elo.session.gating import Gatekeeper
 from pytest_elo.session.plan import Plan, run_header
+from pytest_elo.session.termination import Termination
 
 if TYPE_CHECKING:
     from pytest_elo.report.build import Report
@@ -57,6 +58,7 @@ class Controller:
         self._access: Access | None = None
         self._gates = Gatekeeper(config, settings)
         self._run_dir: RunDir | None = None
+        self._termination: Termination | None = None
         self._reported: set[str] = set()
         self._shards: dict[str, int] = {}
         self._failures = 0
@@ -80,6 +82,8 @@ class Controller:
         path = self._path(base) if resumed is None else run_to_continue(resumed, base, self._invoked_in)
         self.notices.extend(recover(path.parent))
         self._run_dir = RunDir(path)
+        if resumed is None and self._run_dir.has_rows:
+            raise ConfigError(f"{path} holds a run already; go on with it by --elo-resume={path}, or choose another")
         self._run_dir.create()
         try:
             header: dict[str, Any] = {}
@@ -103,6 +107,8 @@ class Controller:
         self.plan = plan
         self._run_dir.mark(plan.nonce)
         self._run_dir.point_latest()
+        self._termination = Termination(self._run_dir, interrupts=True)
+        self._termination.install()
         self._write_header(header.get("started", now))
         return plan
 
@@ -224,6 +230,17 @@ class Controller:
         self.stop_reason = self.run_dir.stop_reason
         if self.stop_reason is None and exit_status not in (OK, TESTS_FAILED, NOTHING_COLLECTED):
             self.stop_reason = "the session ended early"
+        try:
+            return self._finish(exit_status)
+        except OSError as error:
+            self.problem = self._rescued(error)
+            self.run_dir.release()
+            return self._exit_status(exit_status)
+        finally:
+            if self._termination is not None:
+                self._termination.restore()
+
+    def _finish(self, exit_status: int) -> int:
         self.run_dir.sweep(self.ledger, known=self._arrived())
         if not self.ledger.attempts() and not self.ledger.outcomes():
             self._close_access()
@@ -256,6 +273,18 @@ class Controller:
             self.problem = error
         except KeyboardInterrupt:
             self.notices.append("the judging was interrupted; --elo-resume goes on with it")
+
+    def _rescued(self, error: OSError) -> EloError:
+        """What to tell of a run directory that cannot be written; its rows go where there is room."""
+        from pytest_elo.ledger.rundir import rescue
+
+        what = f"{self.run_dir.path} cannot be written ({error.strerror})"
+        place = rescue(self.run_dir, self.ledger)
+        if place is None:
+            return ConfigError(f"{what}, and no other place either; its shards hold what could be kept")
+        return ConfigError(
+            f"{what}; the ledger stands in {place} instead: make room, copy its files back and go on with --elo-resume"
+        )
 
     def _arrived(self) -> Collection[str]:
         """Shards that need not be read again; none unless every event of every process has arrived in reports."""

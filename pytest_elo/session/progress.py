@@ -12,8 +12,8 @@ from typing import IO, Any
 import pytest
 
 from pytest_elo.config import Price
+from pytest_elo.ledger.prices import usd_of
 from pytest_elo.records import Attempt, Outcome, is_scored
-from pytest_elo.session.budget import usd_of
 
 __all__ = ["LiveLine", "Tally", "open_terminal"]
 

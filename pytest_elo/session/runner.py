@@ -22,6 +22,7 @@ from pytest_elo.session.apart import Whereabouts
 from pytest_elo.session.collect import Collector
 from pytest_elo.session.contest import Contest, ContestKey, ContestResult
 from pytest_elo.session.plan import Plan, condition_of
+from pytest_elo.session.termination import Termination
 from pytest_elo.session.trial import Posed, Recorder, Trial, TrialKey, TrialResult
 from pytest_elo.session.upcoming import Upcoming, may_be_skipped
 from pytest_elo.session.work import Work, pair_tag
@@ -71,6 +72,8 @@ class Runner:
         """
         self._plan = plan
         self._where = Whereabouts.of(plan, root)
+        if self._name != "main":
+            Termination(self.run_dir, interrupts=False).install()
         if plan.mode == "embedded":
             self._window = 1  # the local model answers one request at a time; ahead of it there is only a queue
 
@@ -97,7 +100,7 @@ class Runner:
     def journal(self) -> Journal:
         """This process's journal, opened when the first item needs it."""
         if self._journal is None:
-            self._journal = Journal(self.run_dir.shards / self._shard, self.plan.run_id)
+            self._journal = Journal(self.run_dir.shards / self._shard, self.plan.run_id, self.run_dir.stop)
             if not self.where.shares_disk:
                 self._journal.apart(self._shard, self.where.place)
         return self._journal
@@ -134,7 +137,8 @@ class Runner:
             from pytest_elo.engine import Engine
 
             share = max(1, self.settings.concurrency // self._workers)
-            self._engine = Engine(Work(self), share, may_go_on=self._may_go_on, finish=self.gateway.aclose)
+            finish, must_end = self.gateway.aclose, self.run_dir.must_end
+            self._engine = Engine(Work(self), share, may_go_on=self._may_go_on, must_end=must_end, finish=finish)
         return self._engine
 
     def expect(self, items: Sequence[pytest.Item]) -> None:
@@ -294,7 +298,7 @@ class Runner:
         """
         gc.unfreeze()
         if self._engine is not None:
-            self._engine.close(self.settings.timeout_s, lambda: self.run_dir.must_stop_now)
+            self._engine.close(self.settings.timeout_s)
         if self._gateway is not None:
             self._gateway.close()
         if self._journal is not None:

@@ -16,6 +16,7 @@ from pytest_elo.rating.fit import fit_tables
 from pytest_elo.rating.online import online_elo
 from pytest_elo.rating.poisson import PoissonCells
 from pytest_elo.rating.quantiles import chi_square_survival, student_cdf, student_quantile
+from pytest_elo.rating.refit import Design, refit
 from pytest_elo.rating.scale import ELO_PER_LOGIT
 from pytest_elo.rating.verdict import legacy_verdict
 from pytest_elo.rating.votes import count_votes, intern_names
@@ -120,6 +121,31 @@ def test_bootstrap_rounds_are_fits():
     weight = (wins + wins.T) / (2.0 + 2.0 * np.cosh(gap))
     covariance = np.linalg.pinv(np.diag(weight.sum(axis=1)) - weight)
     assert drawn.std(axis=0) == pytest.approx(np.sqrt(np.diag(covariance)), rel=0.15)
+
+
+@pytest.mark.parametrize(("n", "density"), [(12, 1.0), (13, 0.7), (30, 0.15)])
+def test_rounds_fitted_side_by_side_reach_the_gradient_of_a_fit_alone(n, density):
+    """On full boards, boards with gaps and sparse ones, with rounds that no longer hold together."""
+    rng = np.random.default_rng([n, 4])
+    met = np.triu(rng.random((n, n)) < density, 1) | np.eye(n, k=1, dtype=bool)
+    theta = rng.normal(0.0, 1.0, n)
+    chance = 1.0 / (1.0 + np.exp(theta[None, :] - theta[:, None]))
+    size = np.where(met, rng.integers(2, 60, (n, n)), 0)
+    table = np.where(met, rng.binomial(size, chance), 0).astype(float)
+    table += (size - table).T * met.T
+    full = bradley_terry(table, np.zeros_like(table)).theta
+    counts = table + table.T
+    weight = counts * chance * chance.T
+    inverse = np.linalg.pinv(np.diag(weight.sum(axis=1)) - weight)
+    design = Design.of(counts, full, inverse)
+    rounds = rng.poisson(table, (20, n, n)).astype(float)
+    found = refit(design, rounds[:, design.first, design.second].T, rounds[:, design.second, design.first].T).T
+    for each, strengths in zip(rounds, found, strict=True):
+        alone = bradley_terry(each, np.zeros_like(each))
+        assert strengths == pytest.approx(alone.theta, abs=1e-6 / ELO_PER_LOGIT, nan_ok=True)
+        if not alone.penalised:
+            expected = (each + each.T) / (1.0 + np.exp(strengths[None, :] - strengths[:, None]))
+            assert np.abs(each.sum(axis=1) - expected.sum(axis=1)).max() <= 1.01e-10 * counts.sum(axis=1).max()
 
 
 def test_sparse_bootstrap_rounds_are_never_dropped():

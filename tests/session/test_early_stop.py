@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import time
+from dataclasses import replace
 
 import pytest
 
 from tests.harness import KEY
-from tests.loopback import LoopbackGateway
+from tests.loopback import LoopbackGateway, Request, Response
 
 CALLS = 8 * (1 + 3)
 """What the suite buys when nobody disturbs it."""
@@ -73,6 +74,38 @@ def test_an_interrupt_drains_what_is_in_flight(suite, slow_answer, workers):
         assert len(rows) == len(gateway.requests) < CALLS
         assert {row["status"] for row in rows} == {"ok"}
         completes(suite, gateway, "-n", workers)
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_sigterm_ends_in_a_partial_report_and_waits_for_nothing_that_hangs(suite, answer, workers):
+    """CI sends it to the whole group and kills ten seconds later."""
+    held = {"sum005", "sum006", "sum007"}
+
+    def hangs(request: Request) -> Response:
+        said = request.body["messages"][-1]["content"]
+        is_held = held and said.startswith(("What is 5", "What is 6", "What is 7"))
+        return replace(answer(request), delay_s=120 if is_held else 0)
+
+    with LoopbackGateway(hangs) as gateway:
+        suite.settings["gateway"] = {"base_url": gateway.base_url}
+        process = suite.start("-n", workers, env={"TAOTOKEN_API_KEY": KEY}, start_new_session=True)
+        until(lambda: asked(gateway) >= 16)
+        time.sleep(1)  # now every worker waits for one that hangs
+        os.killpg(process.pid, signal.SIGTERM)
+        output, _ = process.communicate(timeout=60)
+        assert process.returncode == 2, output
+        assert "the run was terminated (SIGTERM)" in output
+        run = suite.last_run(output, process.returncode)
+        assert len(run.rows) == len(gateway.requests)
+        assert run.json("elo.json")["rating"] is None
+        # what hung is on the ledger, its cost unknown
+        unanswered = sum(row["status"] != "ok" for row in run.rows)
+        assert unanswered > 0
+        held.clear()
+        resumed = suite.live(gateway, "--elo-resume", "-n", workers)
+    assert resumed.exit_code == 0, resumed.output
+    assert len(resumed.outcomes) == 16
+    assert asked(gateway) == CALLS + unanswered
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])

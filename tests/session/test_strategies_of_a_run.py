@@ -117,7 +117,7 @@ def test_oracles_and_mixed_models_are_marked_in_every_table(suite) -> None:
     assert run.exit_code == 0, run.output
     assert {request.body["model"] for request in gateway.requests[:2]} == {"small", "big"}  # preflight asks both
     for name in ("top3 (oracle)", "up (mixed)"):
-        assert sum(line.startswith(name) for line in run.output.splitlines()) == 2  # the table, and what it means
+        assert sum(line.startswith(name) for line in run.output.splitlines()) == 3  # both tables, and what it means
         assert name in run.text("report.md")
     assert "Elo per dollar, not by Elo per 1k tokens" in run.output
     assert run.json("elo.json")["flags"] == {"top3": ["oracle"], "up": ["mixed"]}

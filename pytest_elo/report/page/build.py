@@ -16,7 +16,9 @@ from pytest_elo.report.arena import Arena
 from pytest_elo.report.arena_text import arena_columns, arena_sentences, arena_title, bias_columns, warnings_of
 from pytest_elo.report.budget import budget_lines, equal_budgets
 from pytest_elo.report.build import Report
+from pytest_elo.report.details import detail_columns
 from pytest_elo.report.flags import labels
+from pytest_elo.report.online import online_lines
 from pytest_elo.report.page.cases import page_data
 from pytest_elo.report.plots.draw import MISSING_LIBRARY, Plot, has_library, plots
 from pytest_elo.report.table import header_lines, remarks
@@ -72,6 +74,9 @@ def _tables(report: Report) -> Iterator[str]:
     budgets = equal_budgets(report.rating)
     if budgets is not None:
         yield f"<pre>{escape(chr(10).join(budget_lines(budgets)))}</pre>"
+    yield _table(*detail_columns(report.rating, names), "Behind each ΔElo", "numbers tasks")
+    if report.online is not None:
+        yield f"<pre>{escape(chr(10).join(online_lines(report.online)))}</pre>"
 
 
 def _arena(arena: Arena) -> str:
