@@ -92,11 +92,18 @@ def _anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     found = dict(values)
     for key in ("recordings", "output_elo"):
         if isinstance(found.get(key), str) and found[key]:
-            found[key] = str((folder / found[key]).resolve())
+            found[key] = _resolved(folder, found[key], key)
     tasks = found.get("tasks")
     if isinstance(tasks, Mapping):
         found["tasks"] = {name: _anchored_task(task, folder) for name, task in tasks.items()}
     return found
+
+
+def _resolved(folder: Path, value: str, key: str) -> str:
+    try:
+        return str((folder / value).resolve())
+    except (ValueError, OSError) as error:  # a NUL, half a surrogate pair, a loop of links
+        raise ConfigError(f"{folder}: {key} is {value!r}, which is no path ({error})") from None
 
 
 def _anchored_task(task: Any, folder: Path) -> Any:
@@ -104,7 +111,7 @@ def _anchored_task(task: Any, folder: Path) -> Any:
         return task
     # a bare word such as gpqa_diamond is the name of a data set, not a file
     paths = {
-        key: str((folder / value).resolve())
+        key: _resolved(folder, value, key)
         for key in ("data", "repo_cache", "patch_dir")
         if isinstance(value := task.get(key), str) and ("/" in value or Path(value).suffix)
     }

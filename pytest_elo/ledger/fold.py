@@ -60,7 +60,7 @@ class Ledger:
             try:
                 event = json.loads(line)
                 self.add(event)
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError, KeyError, AttributeError):
                 self.torn_lines += 1
 
     def add(self, event: dict[str, Any]) -> None:

@@ -81,7 +81,7 @@ def budget_lines(view: EqualBudgets) -> list[str]:
     ]
     heads = ["tokens\n/item", "as", *(f"ΔElo\n{name}" for name in names)]
     align = ["right", "left", *("right" for _ in names)]
-    table = tabulate(rows, heads, tablefmt="simple", disable_numparse=True, colalign=align)
+    table = tabulate(rows, heads, tablefmt="simple", disable_numparse=True, colalign=align if rows else None)
     return [
         "At equal budgets (what each family gives for the same tokens an item; point estimates):",
         *table.splitlines(),

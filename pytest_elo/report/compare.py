@@ -83,7 +83,7 @@ def _table(comparison: RunComparison, style: str) -> str:
         "change",
     ]
     align = ("left", "left", *("right" for _ in heads[2:]))
-    return tabulate(rows, heads, tablefmt=style, disable_numparse=True, colalign=align)
+    return tabulate(rows, heads, tablefmt=style, disable_numparse=True, colalign=align if rows else None)
 
 
 def _interval(difference: Difference) -> str:

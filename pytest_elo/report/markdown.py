@@ -75,7 +75,7 @@ def _piped(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
     from tabulate import tabulate
 
     align = ["left", *("right" for _ in heads[1:-1]), "left"]
-    return tabulate(rows, heads, tablefmt="pipe", disable_numparse=True, colalign=align)
+    return tabulate(rows, heads, tablefmt="pipe", disable_numparse=True, colalign=align if rows else None)
 
 
 def _text(value: str) -> str:

@@ -247,4 +247,4 @@ def _tabulate(rows: Sequence[Sequence[str]], heads: Sequence[str], last: str = "
     from tabulate import tabulate
 
     align = ["left", *("right" for _ in heads[1:-1]), last]
-    return tabulate(rows, heads, tablefmt="simple", disable_numparse=True, colalign=align)
+    return tabulate(rows, heads, tablefmt="simple", disable_numparse=True, colalign=align if rows else None)
