@@ -109,13 +109,19 @@ def _resolved(folder: Path, value: str, key: str) -> str:
 def _anchored_task(task: Any, folder: Path) -> Any:
     if not isinstance(task, Mapping):
         return task
-    # a bare word such as gpqa_diamond is the name of a data set, not a file
     paths = {
         key: _resolved(folder, value, key)
         for key in ("data", "repo_cache", "patch_dir")
-        if isinstance(value := task.get(key), str) and ("/" in value or Path(value).suffix)
+        if isinstance(value := task.get(key), str) and _is_path(value, folder)
     }
     return {**task, **paths}
+
+
+def _is_path(value: str, folder: Path) -> bool:
+    """A bare word such as gpqa_diamond is the name of a data set, and owner/name may be one on a hub."""
+    if value.count("/") == 1 and not Path(value).suffix and value[0] not in "./~":
+        return (folder / value).exists()
+    return "/" in value or bool(Path(value).suffix)
 
 
 def _overlay(below: dict[str, Any], above: Mapping[str, Any]) -> None:

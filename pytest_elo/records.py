@@ -317,6 +317,14 @@ class Problem(Protocol):
     ``async generate(ask, *, sample, role, temperature, previous=None, feedback="") -> Draft``
         One sample, where that takes more than sending ``messages`` once; with ``previous`` (a ``Draft``) and
         ``feedback`` it revises that draft. Model and further parameters come bound to ``ask``.
+    ``prompt_identity: str``
+        What stands for ``messages`` in the outcome's ``prompt_sha256``, where making them is dear.
+    ``preflight() -> Grade | None``
+        Why nothing can be judged here, found out before a model is asked. Called in a thread.
+    ``leave(reply, run_dir, strategy, model) -> None``
+        Writes what the grade of a reply rests on into the run directory, just before the outcome is recorded.
+    ``explain(reply) -> str``
+        What a person wants to see of a reply that was just graded as a loss, where that is more than the answer.
     ``async grade_with(ask, reply) -> Grade``
         Grades with the help of a model, in place of ``grade``. ``ask`` charges to the role ``judge``.
     """

@@ -273,6 +273,8 @@ def recover(base: Path) -> Iterator[str]:
     A run whose controller still holds its lock is alive and left alone.
     """
     for shards in sorted(base.glob("*/shards")):
+        if shards.parent.is_symlink():  # latest: the same run by another name
+            continue
         run = RunDir(shards.parent)
         lock = None
         with contextlib.suppress(OSError):

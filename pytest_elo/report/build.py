@@ -18,7 +18,15 @@ from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.ledger.totals import Totals, total
 from pytest_elo.records import Attempt, Outcome
 from pytest_elo.report.arena import Arena, Ballots, arenas_of, read_ballot_box, vote_comparisons
-from pytest_elo.report.columns import Dropped, comparable, judges_as_sample, pair_outcomes, usage_columns, with_votes
+from pytest_elo.report.columns import (
+    TOKENS_UNKNOWN,
+    Dropped,
+    comparable,
+    judges_as_sample,
+    pair_outcomes,
+    usage_columns,
+    with_votes,
+)
 from pytest_elo.report.online import OnlineView, online_view
 from pytest_elo.report.oracles import oracles
 
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
     from pytest_elo.rating.inputs import Comparisons, Usage
     from pytest_elo.rating.results import RatingReport
 
-__all__ = ["GATES", "Report", "build", "build_from", "rating_at"]
+__all__ = ["GATES", "Report", "build", "build_from", "rating_at", "rating_of_shared_tasks"]
 
 GATES = "gates.json"
 
@@ -155,6 +163,26 @@ def _usage(
     return usage_columns(outcomes, totals, usd_by_cell(attempts, prices_of(header)))
 
 
+def rating_of_shared_tasks(report: Report) -> tuple[RatingReport | None, tuple[str, ...]]:
+    """The rating over the tasks in which every tier of every ladder has run, and their names.
+
+    Tokens at which families are compared must be tokens for the same items: a task that only some tiers run
+    makes those look dearer or cheaper than they are.
+    """
+    assert report.rating is not None
+    tiers = {tier for ladder in report.rating.ladders for tier in ladder.tiers}
+    kept, _ = without_partial(comparable(report.outcomes)[0], report.header)
+    ran: dict[str, set[str]] = {}
+    for outcome in kept:
+        ran.setdefault(outcome.task_id, set()).add(outcome.strategy)
+    shared = tuple(sorted(task for task, names in ran.items() if tiers <= names))
+    if len(shared) in (0, len(ran)):
+        return (report.rating if shared else None), shared
+    outcomes = [outcome for outcome in kept if outcome.task_id in shared]
+    usage = _usage(outcomes, report.totals, report.attempts, report.header)
+    return _rate(outcomes, pair_outcomes(outcomes), usage, report.header, report.overrides)[0], shared
+
+
 def _rate(
     outcomes: Sequence[Outcome],
     comparisons: Comparisons,
@@ -190,8 +218,9 @@ def _rate(
 
 
 def _climbed(ladders: Sequence[Sequence[str]], outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], ...]:
-    """Each ladder's tiers that have outcomes. An oracle is no tier: nobody can climb to where it stands."""
-    tiers = {outcome.strategy for outcome in outcomes} - oracles(outcomes)
+    """Each ladder's tiers that have outcomes and tokens. An oracle is none: nobody can climb to where it stands."""
+    unknown = {outcome.strategy for outcome in outcomes if TOKENS_UNKNOWN in outcome.marks}
+    tiers = {outcome.strategy for outcome in outcomes} - oracles(outcomes) - unknown
     found = (tuple(name for name in names if name in tiers) for names in ladders)
     return tuple(ladder for ladder in found if len(ladder) > 1)
 

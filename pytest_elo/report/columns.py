@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_elo.rating.inputs import Comparisons, Usage
 
 __all__ = [
+    "TOKENS_UNKNOWN",
     "Dropped",
     "comparable",
     "comparison_records",

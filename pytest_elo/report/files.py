@@ -14,7 +14,7 @@ from pytest_elo.ledger.rundir import write_atomically
 from pytest_elo.ledger.totals import by_strategy, by_task_strategy
 from pytest_elo.records import POLICY_ROLES
 from pytest_elo.report.arena import arena_documents
-from pytest_elo.report.budget import equal_budgets
+from pytest_elo.report.budget import budgets_of
 from pytest_elo.report.build import GATES, Report
 from pytest_elo.report.columns import comparison_records
 from pytest_elo.report.flags import flags_of
@@ -74,7 +74,7 @@ def elo_document(report: Report) -> dict[str, Any]:
         {"task": task, "strategy": strategy, "status": status, "count": count}
         for (task, strategy, status), count in report.dropped.counts.items()
     ]
-    budgets = equal_budgets(report.rating) if report.rating is not None else None
+    budgets = budgets_of(report)
     return {
         "v": 1,
         "run": facts,

@@ -8,7 +8,7 @@ from pytest_elo.gates.results import GateResult
 from pytest_elo.gates.words import summary
 from pytest_elo.report.arena import Arena
 from pytest_elo.report.arena_text import arena_columns, arena_sentences, arena_title, bias_columns, warnings_of
-from pytest_elo.report.budget import budget_lines, equal_budgets
+from pytest_elo.report.budget import budget_lines, budgets_of
 from pytest_elo.report.build import Report
 from pytest_elo.report.details import detail_columns
 from pytest_elo.report.flags import labels
@@ -34,7 +34,7 @@ def markdown(report: Report) -> str:
         names = labels(report)
         parts.append(_table(*strategy_columns(report.rating, [], names)))
         parts.append(_table(*task_columns(report.rating, names)))
-        budgets = equal_budgets(report.rating)
+        budgets = budgets_of(report)
         if budgets is not None:
             parts.append("\n".join(["```text", *budget_lines(budgets), "```"]))
         parts.append(_table(*detail_columns(report.rating, names)))

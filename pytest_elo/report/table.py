@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_elo.gates.words import gate_lines
 from pytest_elo.records import UNSCORED, is_scored
 from pytest_elo.report.arena_text import arena_lines
-from pytest_elo.report.budget import budget_lines, equal_budgets
+from pytest_elo.report.budget import budget_lines, budgets_of
 from pytest_elo.report.build import Report
 from pytest_elo.report.details import detail_columns, detail_lines
 from pytest_elo.report.flags import flag_lines, labels
@@ -33,7 +33,7 @@ def lines(report: Report) -> list[str]:
     if report.rating is not None:
         out += [*strategy_table(report).splitlines(), ""]
         out += [*task_table(report.rating, labels(report)).splitlines(), ""]
-        budgets = equal_budgets(report.rating)
+        budgets = budgets_of(report)
         out += [*budget_lines(budgets), ""] if budgets is not None else []
         out += [*_tabulate(*detail_columns(report.rating, labels(report)), last="right").splitlines(), ""]
         out += [*online_lines(report.online), ""] if report.online is not None else []
@@ -166,6 +166,7 @@ def _ladder_lines(ladder: LadderReport) -> Iterator[str]:
 
 def _counts(report: Report) -> Iterator[str]:
     yield _denominators(report)
+    yield from _unfaithful(report)
     yield from _parsers(report)
     yield from _no_answers(report)
     statuses = Counter(outcome.status for outcome in report.outcomes)
@@ -201,6 +202,23 @@ def _denominators(report: Report) -> str:
         f"{text}. Score over scored outcomes {correct / scored:.3f}, "
         f"with the dropped ones as wrong {correct / scorable:.3f}"
     )
+
+
+def _unfaithful(report: Report) -> Iterator[str]:
+    """How many items of a task can be judged on this machine at all, and why the others cannot."""
+    items: dict[str, set[str]] = {}
+    reasons: dict[str, dict[str, set[str]]] = {}
+    for outcome in report.outcomes:
+        items.setdefault(outcome.task_id, set()).add(outcome.item_id)
+        if outcome.status == "unfaithful":
+            named = reasons.setdefault(outcome.task_id, {})
+            named.setdefault(outcome.detail or "", set()).add(outcome.item_id)
+    for task, named in sorted(reasons.items()):
+        skipped = set().union(*named.values())
+        faithful = len(items[task]) - len(skipped)
+        yield f"warning: {task}: faithful {faithful} of {len(items[task])} items; the others are skipped:"
+        for reason, found in sorted(named.items()):
+            yield f"  {', '.join(sorted(found))}: {reason}"
 
 
 def _parsers(report: Report) -> Iterator[str]:

@@ -90,18 +90,24 @@ class Collector:
         data = mark.kwargs.get("data", configured)
         if named is None or not isinstance(data, str | Path):
             raise ConfigError(f"{module}: the elo mark is incomplete: {MARK_HELP}")
-        return self.load(named, mark.kwargs.get("kind", named), _data_file(module.parent, str(data)))
+        return self.load(named, mark.kwargs.get("kind", named), _data_file(module.parent, str(data)), str(data))
 
-    def load(self, named: str, kind: str, path: Path) -> Task:
-        """The task of a name, loaded once from its data file. Raises ``ConfigError`` or ``DataError``."""
+    def load(self, named: str, kind: str, path: Path, data: str = "") -> Task:
+        """The task of a name, loaded once from its data file, which the mark calls ``data``.
+
+        Raises ``ConfigError`` or ``DataError``.
+        """
         options = {k: v for k, v in self._settings.tasks.get(named, {}).items() if k not in ("data", "strategies")}
         cached = self._tasks.get((named, str(path)))
         if cached is None:
             where = str(self._settings.path)
-            defaults = {"seed": self._settings.seed}
+            options |= self._settings.kind_options.get(kind, {})
+            defaults: dict[str, Any] = {"seed": self._settings.seed}
+            if self._settings.path is not None:
+                defaults["base"] = self._settings.path.parent
             if self._settings.max_tokens is not None:
                 defaults["max_tokens"] = self._settings.max_tokens
-            cached = load_task(named, kind, path, options, defaults, where)
+            cached = load_task(named, kind, path, options, defaults, where, data or str(path))
             self._tasks[named, str(path)] = cached
             self.warnings.extend(f"{named}: {warning}" for warning in cached.warnings)
         return cached
@@ -123,7 +129,8 @@ class Collector:
 def _data_file(folder: Path, data: str) -> Path:
     """The file of a mark's ``data``; a bare name such as ``gpqa_diamond`` is looked for beside the test."""
     if not Path(data).suffix:
-        for candidate in (f"{data}.csv", f"{data}.jsonl", f"data/{data}.csv", f"data/{data}.jsonl"):
-            if (folder / candidate).is_file():
-                return (folder / candidate).resolve()
+        for place in ("", "data/"):
+            for suffix in (".csv", ".jsonl", ".json", ".parquet"):
+                if (candidate := folder / f"{place}{data}{suffix}").is_file():
+                    return candidate.resolve()
     return (folder / data).resolve()

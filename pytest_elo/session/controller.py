@@ -20,6 +20,7 @@ from pytest_elo.ledger.rundir import RunDir, new_run_id, recover
 from pytest_elo.session.apart import lost_note
 from pytest_elo.session.gating import Gatekeeper
 from pytest_elo.session.plan import Plan, run_header
+from pytest_elo.session.task_files import write_task_files
 from pytest_elo.session.termination import Termination
 
 if TYPE_CHECKING:
@@ -249,6 +250,7 @@ class Controller:
         if self.stop_reason is None and self.ledger.adaptive:
             self._judge_what_waits()
         self.run_dir.write(self.ledger)
+        write_task_files(self.run_dir.path, self.ledger.outcomes())
         self._facts["notes"] = sorted({*self._facts["notes"], *self.ledger.notes})
         self._facts["expected"] = self.ledger.expected
         partial = partial_tiers(self.ledger) if self.stop_reason is not None else []

@@ -341,6 +341,7 @@ class Runner:
             condition=self.condition(key),
             strict=self.settings.strict,
             journal=journal,
+            run_dir=self.run_dir.path if self.run_dir.path.is_dir() else None,
         )
 
     @property

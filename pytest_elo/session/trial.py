@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -51,6 +52,8 @@ class Recorder:
     condition: str
     strict: bool
     journal: Callable[[Outcome], None]
+    run_dir: Path | None = None
+    """Where a problem may leave what its grade rests on; ``None`` on a host that does not hold it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +150,13 @@ class Posed:
     def _output(self) -> str | None:
         return None
 
+    def _told(self, grade: Grade) -> str:
+        return f"{grade.status}: answered {grade.answer!r}, score {grade.score:g}"
+
+    def _prompt(self) -> str:
+        told = getattr(self._problem, "prompt_identity", None)
+        return told if told is not None else json.dumps(list(self.messages), sort_keys=True, default=str)
+
     def _grading(self) -> str | None:
         rules = getattr(self._problem, "grading_rules", None)  # a user's own task need not say
         return None if rules is None else _sha256(json.dumps(rules, sort_keys=True, default=str))
@@ -173,7 +183,7 @@ class Posed:
             expected=grade.expected,
             scores=dict(grade.scores),
             detail=grade.detail,
-            prompt_sha256=_sha256(json.dumps(list(self.messages), sort_keys=True, default=str)),
+            prompt_sha256=_sha256(self._prompt()),
             grading_sha256=self._grading(),
             condition=self._recorder.condition,
             output=self._output() if grade.status != "correct" else None,
@@ -181,9 +191,7 @@ class Posed:
         )
         self._recorder.journal(self.outcome)
         if self._recorder.strict and grade.status in MODEL_STATUSES and grade.status not in _GOOD:
-            pytest.fail(
-                f"{grade.status}: answered {grade.answer!r}, score {grade.score:g} (--elo-strict)", pytrace=False
-            )
+            pytest.fail(f"{self._told(grade)} (--elo-strict)", pytrace=False)
         return self.outcome
 
 
@@ -220,7 +228,12 @@ class Trial(Posed):
         """Grade the reply by the task's own rules and record the outcome."""
         if self._result.answer is None:
             return self._unanswered()
-        outcome = self._record(self._result.grade or self._problem.grade(self._result.answer.reply))
+        reply = self._result.answer.reply
+        grade = self._result.grade or self._problem.grade(reply)
+        leave = getattr(self._problem, "leave", None)
+        if leave is not None and self._recorder.run_dir is not None:
+            leave(reply, self._recorder.run_dir, self.strategy, self._recorder.model)
+        outcome = self._record(grade)
         if outcome.status not in MODEL_STATUSES:
             pytest.fail(f"{outcome.status}: {outcome.detail}", pytrace=False)
         return outcome
@@ -249,6 +262,11 @@ class Trial(Posed):
             return None
         # people vote on an arena's answers, so they are kept whole
         return self.text if getattr(self._key.task, "judged_in_pairs", False) else self.text[:OUTPUT_LIMIT]
+
+    def _told(self, grade: Grade) -> str:
+        explain = getattr(self._problem, "explain", None)
+        told: str | None = explain(self._result.answer.reply) if explain and self._result.answer else None
+        return told or super()._told(grade)
 
     def _evidence(self) -> dict[str, Any]:
         evidence: dict[str, Any] = {"call_ids": tuple(self._result.call_ids)}

@@ -134,3 +134,14 @@ def test_cline_and_cc_switch(complaints):
     assert "provider a points to other.test" in complaints(
         switch, json.dumps({"providers": providers, "activeProvider": "a"})
     )
+
+
+def test_a_machine_without_a_sandbox_is_warned_of_what_it_will_skip(suite, doctor, answer, tmp_path):
+    with LoopbackGateway(answer) as gateway:
+        suite.set(gateway={"base_url": gateway.base_url}, tasks={"swebench": {"max_tokens": 64}})
+        key = {"TAOTOKEN_API_KEY": KEY}
+        code, output = doctor("--elo-model", "test-model", env={**key, "PATH": str(tmp_path)})
+        unprotected = doctor("--elo-model", "test-model", "--elo-swe-sandbox", "none", env=key)
+    assert code == 0, output
+    assert "warn  sandbox: swebench: no sandbox works here" in output
+    assert "warn  sandbox: none: model-written code runs unprotected" in unprotected[1]

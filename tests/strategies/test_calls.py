@@ -86,7 +86,7 @@ class TestReflect:
         bench = bench(by_number("ANSWER: 1", "ANSWER: 2"))
         spent = bench.run("reflect", from_items([item]).pose("one", 0), rounds=3, critic="check")
         assert spent.text == "ANSWER: 2"
-        assert spent.roles == ["generate", "generate"]
+        assert spent.roles == ["generate", "tool"]
         assert "is_even does not pass" in prompt(spent.requests[1])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,6 +51,7 @@ class LocalRunner:
         specs: environments by instance or repository, from ``known_specs``.
         network: overrides what the spec asks for; ``None`` leaves it to the spec (``none`` by default).
         disk_mb: size of the tree and of ``/tmp`` inside, each, in memory.
+        max_workers: runs at a time, over all processes that share the cache.
     """
 
     sandbox: Sandbox
@@ -59,6 +61,7 @@ class LocalRunner:
     network: Network | None = None
     limits: Limits = field(default_factory=Limits)
     disk_mb: int = 1024
+    max_workers: int = field(default_factory=lambda: os.cpu_count() or 1)
 
     @property
     def name(self) -> str:
@@ -167,7 +170,9 @@ class LocalRunner:
             instance.fingerprint, self._setting(workspace), workspace.key, plan.patch, plan.reinstall,
             plan.test_patch is None, plan.limits.shell(), self.disk_mb,
         ]  # fmt: skip
-        return cached_evaluation(self.cache / "verdicts", parts, lambda: self._run(instance, workspace, plan))
+        return cached_evaluation(
+            self.cache / "verdicts", parts, lambda: self._run(instance, workspace, plan), self.max_workers
+        )
 
 
 def _has_crlf(path: Path) -> bool:

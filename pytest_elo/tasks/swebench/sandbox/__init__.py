@@ -28,7 +28,7 @@ __all__ = [
     "run_in",
 ]
 
-CHOICES = ("auto", "bubblewrap", "unshare", "none")
+CHOICES = ("auto", "bwrap", "unshare", "none")
 
 
 class Sandbox(Protocol):
@@ -61,7 +61,7 @@ def choose_sandbox(wish: str = "auto") -> Sandbox:
             "predictions on a Linux machine (in CI, or under WSL2)"
         )
     reasons = []
-    for name in ("bubblewrap", "unshare") if wish == "auto" else (wish,):
+    for name in ("bwrap", "unshare") if wish == "auto" else (wish,):
         sandbox = _find(name)
         reason = "is not installed" if sandbox is None else _trial(sandbox)
         if sandbox is not None and not reason:
@@ -89,7 +89,7 @@ def launch_environment() -> dict[str, str]:
 
 
 def _find(name: str) -> Sandbox | None:
-    if name == "bubblewrap":
+    if name == "bwrap":
         executable = find_bubblewrap()
         return Bubblewrap(executable) if executable else None
     return Unshare() if shutil.which("unshare") and shutil.which("setpriv") else None

@@ -20,9 +20,13 @@ _OWN_ETC = Path(__file__).parent.parent / "data" / "etc"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of one sandboxed run. Sizes here hold for each process, those of scratch for all together."""
+    """Limits of one sandboxed run; ``apply_s`` is for each way to apply its patch.
+
+    Sizes here hold for each process, those of scratch for all together.
+    """
 
     wall_s: float = 1800.0
+    apply_s: float = 120.0
     cpu_s: int = 1800
     memory_mb: int = 4096
     file_mb: int = 512
