@@ -325,6 +325,11 @@ class Problem(Protocol):
         Writes what the grade of a reply rests on into the run directory, just before the outcome is recorded.
     ``explain(reply) -> str``
         What a person wants to see of a reply that was just graded as a loss, where that is more than the answer.
+    ``statement: str``
+        What a program is told that works on the problem by itself; without it, the text of ``messages``.
+    ``workplace(furnish, command_s) -> context manager of a shell``
+        The prepared tree for a program, in a sandbox (``tasks.swebench.session.ShellSession``); ``furnish`` adds to
+        the sandbox's cell what the program needs.
     ``async grade_with(ask, reply) -> Grade``
         Grades with the help of a model, in place of ``grade``. ``ask`` charges to the role ``judge``.
     """

@@ -53,10 +53,11 @@ class JudgedRun:
         if metric.name in ("estimated_tokens", "discarded_tokens"):
             return self._token_share(metric.name, scope)
         if metric.name == "score":
-            cells = self._cells(scope)
-            return item_mean([score for scores in cells.values() for score in scores], level or 0.95)
+            return item_mean([score for scores in self._cells(scope).values() for score in scores], level or 0.95)
         if metric.name == "tokens_per_item":
-            return self._tokens(scope, level or 0.95)
+            return self._cost(self._tokens_of_items(scope), level)
+        if metric.name == "usd_per_item":
+            return self._usd(scope, level)
         return self._rated(metric.name, scope, level)
 
     def within(self, scope: Scope) -> Iterator[Outcome]:
@@ -91,15 +92,23 @@ class JudgedRun:
             if scope.task in (None, task) and scope.strategy in (None, strategy):
                 yield cost
 
-    def _tokens(self, scope: Scope, level: float) -> Measure:
+    def _usd(self, scope: Scope, level: float | None) -> Measure:
+        cells: dict[str, list[float]] = defaultdict(list)
+        for (task, _, strategy), cell in self.snapshot.cells.items():
+            if scope.task in (None, task) and scope.strategy in (None, strategy):
+                if cell.usd is None:
+                    return Measure(None, reason="a model has no price; add it under prices.models of elo.yaml")
+                cells[task].append(cell.usd)
+        return self._cost(cells, level)
+
+    def _cost(self, cells: Mapping[str, Sequence[float]], level: float | None) -> Measure:
         """As in the table: each task with the same weight, unless the route pools items."""
         rating = self.rate(None)
-        cells = self._costs_of_items(scope)
         if rating is not None and rating.route == "pooled":
-            return item_mean([tokens for found in cells.values() for tokens in found], level)
-        return task_mean(cells, level)
+            return item_mean([cost for found in cells.values() for cost in found], level or 0.95)
+        return task_mean(cells, level or 0.95)
 
-    def _costs_of_items(self, scope: Scope) -> Mapping[str, Sequence[float]]:
+    def _tokens_of_items(self, scope: Scope) -> Mapping[str, Sequence[float]]:
         """task -> tokens of each item and strategy, means over the repeats; arenas included, which have no score."""
         found: dict[tuple[str, str, str], list[int]] = defaultdict(list)
         for outcome in self.within(scope):

@@ -40,6 +40,8 @@ class Ledger:
     """How many outcomes the run is to have, by task and strategy."""
     adaptive: dict[str, str] = field(default_factory=dict)
     """Arena tasks whose pairs are chosen when all answers are there, with the files of their prompts."""
+    whole: dict[str, dict[str, int]] | None = None
+    """Of a shard: the same over all shards; ``None`` where the run is no part of another."""
     apart: dict[str, str] = field(default_factory=dict)
     """Shards that stand on another disk: name to host and folder."""
     _responses: list[str] = field(default_factory=list)
@@ -83,6 +85,7 @@ class Ledger:
             self.adaptive.update(event["adaptive"])
         elif "expected" in event:
             self.expect(event["expected"])
+            self.whole = event.get("whole", self.whole)
         elif "response" in event:
             self._responses.append(str(event["response"]))
         elif "apart" in event:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from pytest_elo._text import did_you_mean
 from pytest_elo.errors import DataError
 from pytest_elo.gates.results import GateResult
+from pytest_elo.ledger.fold import outcome_key
 from pytest_elo.ledger.partial import without_partial
-from pytest_elo.ledger.prices import prices_of, usd_by_cell
-from pytest_elo.ledger.read import read_attempts, read_outcomes
+from pytest_elo.ledger.prices import prices_of
+from pytest_elo.ledger.read import read_outcomes
 from pytest_elo.ledger.rundir import RunDir
-from pytest_elo.ledger.totals import Totals, total
+from pytest_elo.ledger.stream import Watch, read_sums
+from pytest_elo.ledger.totals import Totals, total, totals_of
 from pytest_elo.records import Attempt, Outcome
 from pytest_elo.report.arena import Arena, Ballots, arenas_of, read_ballot_box, vote_comparisons
 from pytest_elo.report.columns import (
@@ -29,6 +31,7 @@ from pytest_elo.report.columns import (
 )
 from pytest_elo.report.online import OnlineView, online_view
 from pytest_elo.report.oracles import oracles
+from pytest_elo.report.samples import sample_texts
 
 if TYPE_CHECKING:
     from pytest_elo.rating.inputs import Comparisons, Usage
@@ -38,16 +41,24 @@ __all__ = ["GATES", "Report", "build", "build_from", "rating_at", "rating_of_sha
 
 GATES = "gates.json"
 
+WATCHED_AT_MOST = 20_000
+"""Attempts of failed cases that the page can show: more do not fit it."""
+
+OUTPUTS_AT_MOST = 16_000_000
+"""Characters of failed replies that are held in memory; beyond that each is cut, ``failures.jsonl`` is whole."""
+OUTPUT_CUT = 400
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
     """Everything the tables and files show."""
 
     header: Mapping[str, Any]
-    attempts: Sequence[Attempt] = field(repr=False)
     outcomes: Sequence[Outcome] = field(repr=False)
     comparisons: Comparisons = field(repr=False)
     totals: Totals = field(repr=False)
+    watched: Sequence[Attempt] = field(repr=False)
+    """attempts of outcomes that are not correct, in the ledger's order, up to ``WATCHED_AT_MOST``"""
     dropped: Dropped
     rating: RatingReport | None
     unrated: str | None
@@ -60,6 +71,8 @@ class Report:
     arenas: Sequence[Arena] = ()
     """of each task that is judged in pairs: who judged, and how far that can be believed"""
     gates: Sequence[GateResult] = ()
+    texts: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """call id -> what the model said, of ``watched`` attempts whose reply the run directory holds"""
 
 
 def build(path: Path, rating: Mapping[str, Any] | None = None) -> Report:
@@ -71,12 +84,20 @@ def build(path: Path, rating: Mapping[str, Any] | None = None) -> Report:
     if not path.is_dir():
         raise DataError(f"{path}: no such run directory; runs stand under .elo/")
     notes: list[str] = []
-    attempts = list(read_attempts(run.runs, notes.append))
-    outcomes = list(read_outcomes(run.outcomes, notes.append))
     header = run.read_header()
-    ballots = read_ballot_box(path)
-    report = build_from(header, attempts, outcomes, notes, rating or {}, ballots)
-    return replace(report, gates=_judged_before(path / GATES))
+    outcomes = list(_bounded(read_outcomes(run.outcomes, notes.append)))
+    watch = Watch({outcome_key(outcome) for outcome in outcomes if outcome.status != "correct"}, WATCHED_AT_MOST)
+    totals = totals_of(read_sums(run.runs, notes.append, watch), prices_of(header))
+    report = _rated(header, totals, watch.rows, outcomes, notes, rating or {}, read_ballot_box(path))
+    return replace(report, gates=_judged_before(path / GATES), texts=sample_texts(run.responses, watch.rows))
+
+
+def _bounded(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+    room = OUTPUTS_AT_MOST
+    for outcome in outcomes:
+        output = outcome.output or ""
+        room -= len(output)
+        yield outcome if room >= 0 or not output else replace(outcome, output=output[:OUTPUT_CUT])
 
 
 def _judged_before(path: Path) -> tuple[GateResult, ...]:
@@ -98,22 +119,36 @@ def build_from(
     overrides: Mapping[str, Any],
     ballots: Ballots | None = None,
 ) -> Report:
-    ballots = ballots or Ballots()
+    """A report over rows in memory."""
+    failed = {outcome_key(outcome) for outcome in outcomes if outcome.status != "correct"}
+    watched = [row for row in attempts if (row.task_id, row.item_id, row.strategy, row.repeat) in failed]
+    totals = total(attempts, prices_of(header))
+    return _rated(header, totals, watched[:WATCHED_AT_MOST], outcomes, notes, overrides, ballots or Ballots())
+
+
+def _rated(
+    header: Mapping[str, Any],
+    totals: Totals,
+    watched: Sequence[Attempt],
+    outcomes: Sequence[Outcome],
+    notes: Sequence[str],
+    overrides: Mapping[str, Any],
+    ballots: Ballots,
+) -> Report:
     _refuse_mixed_conditions(outcomes)
     scored, dropped = comparable(outcomes)
     kept, partial = without_partial(scored, header)
     _require_named_anchor(overrides.get("anchor"), kept)
     comparisons = with_votes(pair_outcomes(kept), vote_comparisons(ballots, kept))
-    totals = total(attempts)
-    rating, unrated = _rate(kept, comparisons, _usage(kept, totals, attempts, header), header, overrides)
+    rating, unrated = _rate(kept, comparisons, usage_columns(kept, totals), header, overrides)
     if unrated and partial:
         unrated = f"the run was stopped and {len(partial)} of its tiers are partial"
     return Report(
         header=header,
-        attempts=attempts,
         outcomes=outcomes,
         comparisons=comparisons,
         totals=totals,
+        watched=watched,
         dropped=dropped,
         rating=rating,
         unrated=unrated,
@@ -153,14 +188,8 @@ def rating_at(report: Report, level: float) -> RatingReport | None:
     """The same rating with its intervals at another level."""
     kept, _ = without_partial(comparable(report.outcomes)[0], report.header)
     overrides = {**report.overrides, "level": level}
-    usage = _usage(kept, report.totals, report.attempts, report.header)
+    usage = usage_columns(kept, report.totals)
     return _rate(kept, report.comparisons, usage, report.header, overrides)[0]
-
-
-def _usage(
-    outcomes: Sequence[Outcome], totals: Totals, attempts: Sequence[Attempt], header: Mapping[str, Any]
-) -> Usage:
-    return usage_columns(outcomes, totals, usd_by_cell(attempts, prices_of(header)))
 
 
 def rating_of_shared_tasks(report: Report) -> tuple[RatingReport | None, tuple[str, ...]]:
@@ -179,7 +208,7 @@ def rating_of_shared_tasks(report: Report) -> tuple[RatingReport | None, tuple[s
     if len(shared) in (0, len(ran)):
         return (report.rating if shared else None), shared
     outcomes = [outcome for outcome in kept if outcome.task_id in shared]
-    usage = _usage(outcomes, report.totals, report.attempts, report.header)
+    usage = usage_columns(outcomes, report.totals)
     return _rate(outcomes, pair_outcomes(outcomes), usage, report.header, report.overrides)[0], shared
 
 

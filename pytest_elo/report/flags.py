@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from pytest_elo.records import POLICY_ROLES
 from pytest_elo.report.build import Report
 from pytest_elo.report.columns import TOKENS_UNKNOWN
 from pytest_elo.report.oracles import ORACLE, oracles
@@ -37,11 +36,7 @@ def models_of(report: Report) -> dict[str, tuple[str, ...]]:
     Judges and pings are no part of it. By task, since a ledger may hold each task under another model.
     """
     rated = {(outcome.task_id, outcome.strategy) for outcome in report.outcomes}
-    by_task: dict[tuple[str, str], set[str]] = {}
-    for row in report.attempts:
-        place = row.task_id, row.strategy
-        if row.role in POLICY_ROLES and place in rated:
-            by_task.setdefault(place, set()).add(row.model)
+    by_task = {place: tier.models for place, tier in report.totals.tiers.items() if place in rated}
     most: dict[str, tuple[str, ...]] = {}
     for (_, name), models in sorted(by_task.items()):
         most[name] = max(most.get(name, ()), tuple(sorted(models)), key=len)

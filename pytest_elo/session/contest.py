@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_elo.ledger.prices import usd_of
 from pytest_elo.records import MODEL_STATUSES, Message, Outcome
 from pytest_elo.session.trial import Trial, TrialKey, TrialResult
 
 if TYPE_CHECKING:
+    from pytest_elo.config import Price
     from pytest_elo.gateway.context import CallRecord
     from pytest_elo.tasks.arena import ArenaTask, Pairing, Ruling
 
-__all__ = ["Contest", "ContestKey", "ContestResult"]
+__all__ = ["Contest", "ContestKey", "ContestResult", "Key", "key_of", "trials_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,24 @@ class ContestKey:
             "plan": self.task.plan,
             "pairs": [[pairing.a, pairing.b] for pairing in pairings],
         }
+
+
+Key = TrialKey | ContestKey
+
+
+def key_of(item: pytest.Item) -> Key | None:
+    """The trial or contest a collected item stands for, if it is one."""
+    callspec = getattr(item, "callspec", None)
+    key = callspec.params.get("elo_key") if callspec is not None else None
+    return key if isinstance(key, TrialKey | ContestKey) else None
+
+
+def trials_of(item: pytest.Item) -> tuple[TrialKey, ...]:
+    """The trials that an item stands for: one, all of a contest, or none."""
+    key = key_of(item)
+    if key is None:
+        return ()
+    return (key,) if isinstance(key, TrialKey) else key.trials
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +133,11 @@ class Contest:
         """What the strategies and the test have spent; the judges' tokens are nobody's."""
         own = sum(row.total_tokens for call in self.direct_calls for row in call.attempts)
         return own + sum(trial.tokens for trial in self._trials)
+
+    def usd(self, prices: Mapping[str, Price]) -> float:
+        """The same in USD."""
+        own = sum(usd_of(row, prices) or 0.0 for call in self.direct_calls for row in call.attempts)
+        return own + sum(trial.usd(prices) for trial in self._trials)
 
     @property
     def is_recorded(self) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_elo.config import Price
 from pytest_elo.session.contest import Contest
 from pytest_elo.session.runner import Runner
 from pytest_elo.session.trial import Posed
@@ -28,6 +30,7 @@ class ItemState:
     reruns: int = -1
     earlier_tokens: int = 0
     """Of the trials that reruns have replaced; they are paid for."""
+    earlier_usd: float = 0.0
     calls: list[CallRecord] = field(default_factory=list)
     """What the test asked through ``client`` in its current run."""
 
@@ -42,6 +45,7 @@ class ItemState:
         self.reruns = max(self.reruns + 1, known if isinstance(known, int) else 0)
         if self.posed is not None:
             self.earlier_tokens += self.posed.tokens
+            self.earlier_usd += self.posed.usd(runner.settings.prices)
             runner.discard(self.posed)
         self.posed, self.has_failed = None, False
         self.calls = []
@@ -60,13 +64,15 @@ class ItemState:
         if self.posed is not None and self.posed.is_recorded:
             report.elo_status = self.posed.status
 
-    def write_properties(self, item: pytest.Item, when: str) -> None:
+    def write_properties(self, item: pytest.Item, when: str, prices: Mapping[str, Price]) -> None:
         """For JUnit XML and JSON reports: strategy, status, score and cost as plain text and numbers."""
         posed = self.posed
         if posed is None or not posed.is_recorded or when == "setup":
             return
         item.user_properties[:] = [pair for pair in item.user_properties if not str(pair[0]).startswith(_PREFIX)]
         found = posed.properties() | {"tokens": int(self.earlier_tokens + posed.tokens)}
+        if prices:
+            found["usd"] = round(self.earlier_usd + posed.usd(prices), 9)
         if self.reruns > 0:
             found["reruns"] = int(self.reruns)
         item.user_properties.extend((f"{_PREFIX}{name}", value) for name, value in found.items())

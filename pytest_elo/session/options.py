@@ -42,6 +42,7 @@ def add_options(parser: pytest.Parser) -> None:
     option("--elo-strategies", metavar="A,B", help="run only these strategies of elo.yaml")
     option("--elo-anchor", metavar="NAME", help="strategy that all tasks are aligned on")
     option("--elo-limit", metavar="N", type=int, help="take only the first N items of each task")
+    option("--elo-shard", metavar="I/N", help="run the I-th of N parts of the suite; pytest-elo merge joins them")
     option("--elo-concurrency", metavar="N", type=int, help="items in flight over all workers (default 64)")
     option("--elo-missing-anchor", choices=("error", "drop"), help="what to do with a task that lacks the anchor")
     option("--elo-gate", metavar="EXPR", action="append", default=[], help="a gate besides elo.yaml's; may be repeated")

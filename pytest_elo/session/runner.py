@@ -20,8 +20,9 @@ from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.records import Outcome, Sink, Tag
 from pytest_elo.session.apart import Whereabouts
 from pytest_elo.session.collect import Collector
-from pytest_elo.session.contest import Contest, ContestKey, ContestResult
+from pytest_elo.session.contest import Contest, ContestKey, ContestResult, Key, key_of, trials_of
 from pytest_elo.session.plan import Plan, condition_of
+from pytest_elo.session.shard import Share, by_task
 from pytest_elo.session.termination import Termination
 from pytest_elo.session.trial import Posed, Recorder, Trial, TrialKey, TrialResult
 from pytest_elo.session.upcoming import Upcoming, may_be_skipped
@@ -33,9 +34,7 @@ if TYPE_CHECKING:
     from pytest_elo.gateway.context import CallRecord
     from pytest_elo.session.budget import Budget
 
-__all__ = ["Key", "Runner", "key_of"]
-
-Key = TrialKey | ContestKey
+__all__ = ["Runner"]
 
 UNRATED = "(unrated)"
 """Task and strategy of attempts made by tests that are no item: on the ledger, in no rating."""
@@ -63,6 +62,8 @@ class Runner:
         self._upcoming: Upcoming | None = None
         self._conditions: dict[str, str] = {}
         self._reruns: dict[Key, int] = {}
+        self.share: Share | None = None
+        """Which part of the suite this process helps to run; ``None``: all of it."""
         self._noted = 0
 
     def begin(self, plan: Plan, root: Path) -> None:
@@ -145,18 +146,16 @@ class Runner:
         """Journal how many outcomes this run is to have, those that it has already included."""
         if self._plan is None:
             return
-        places = {place for item in items for place in _places(item)}
-        if not places:
+        places = {trial.place for item in items for trial in trials_of(item)}
+        whole = self.share.whole if self.share is not None else None
+        if not places and whole is None:
             return
         # Collected items live as long as the session. Left to the collector, each of its full passes looks at
         # all of them again: measured 0.2 ms an item at 2,000 items.
         gc.freeze()
         done = {(task, item, strategy, repeat) for task, item, strategy, repeat in self._plan.done}
         tiers = Counter((task, strategy) for task, _, strategy, _ in places | done)
-        counts: dict[str, dict[str, int]] = {}
-        for (task, strategy), n in sorted(tiers.items()):
-            counts.setdefault(task, {})[strategy] = n
-        self.journal.expect(counts)
+        self.journal.expect(by_task(tiers), whole)
         for key in filter(None, map(key_of, items)):
             if isinstance(key, ContestKey) and key.task.plan == "adaptive" and not key.repeat:
                 self.journal.adaptive(key.task_id, str(key.task.path))
@@ -181,7 +180,9 @@ class Runner:
         done = {tuple(known) for known in self._plan.done} if self._plan is not None else set()
         if not done:
             return []
-        taken = [item for item in items if (places := _places(item)) and done.issuperset(places)]
+        taken = [
+            item for item in items if (trials := trials_of(item)) and done.issuperset(trial.place for trial in trials)
+        ]
         chosen = set(map(id, taken))
         items[:] = [item for item in items if id(item) not in chosen]
         return taken
@@ -252,7 +253,7 @@ class Runner:
         """
         from pytest_elo.gateway.context import current_calls, tagged
 
-        tag = self.tag(key) if key is not None else Tag(UNRATED, node_id, UNRATED)
+        tag = self.payer(key, node_id)
         watching = current_calls.set(calls)
         try:
             with tagged(tag):
@@ -260,6 +261,10 @@ class Runner:
         finally:
             current_calls.reset(watching)
             self.journal.keep_rest(tag)
+
+    def payer(self, key: TrialKey | None, node_id: str) -> Tag:
+        """Who pays for what a test asks by itself: its item, or the test that has none."""
+        return self.tag(key) if key is not None else Tag(UNRATED, node_id, UNRATED)
 
     def take_events(self, most: int | None = None) -> str:
         """Events since the last call, for the next report to carry; ``most`` characters of them."""
@@ -272,11 +277,9 @@ class Runner:
 
     def must_abort(self, error: EloError) -> bool:
         """Whether every further call would fail as this one did (key, address, model, quota)."""
-        return (
-            isinstance(error, GatewayError)
-            and error.status == "config_error"
-            and not isinstance(error, NotRecordedError)
-        )
+        if not isinstance(error, GatewayError) or isinstance(error, NotRecordedError):
+            return False
+        return error.status == "config_error"
 
     def request_stop(self, reason: str) -> None:
         """Stop all processes of this run before their next item."""
@@ -352,18 +355,3 @@ class Runner:
         """What fails while the run stops is not the model's doing: the item is simply not done."""
         if self._is_stopping():
             raise asyncio.CancelledError from None
-
-
-def key_of(item: pytest.Item) -> Key | None:
-    """The trial or contest a collected item stands for, if it is one."""
-    callspec = getattr(item, "callspec", None)
-    key = callspec.params.get("elo_key") if callspec is not None else None
-    return key if isinstance(key, TrialKey | ContestKey) else None
-
-
-def _places(item: pytest.Item) -> list[tuple[str, str, str, int]]:
-    """Where the outcomes of an item stand among all outcomes of a run."""
-    key = key_of(item)
-    if key is None:
-        return []
-    return [key.place] if isinstance(key, TrialKey) else [trial.place for trial in key.trials]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_elo.config import StrategySpec
+from pytest_elo._text import printable
+from pytest_elo.config import Price, StrategySpec
+from pytest_elo.ledger.prices import usd_of
 from pytest_elo.records import MODEL_STATUSES, UNSCORED, Answer, Grade, Message, Outcome, Problem, Task
 
 if TYPE_CHECKING:
@@ -64,6 +66,8 @@ class TrialResult:
     call_ids: Sequence[str]
     tokens: int = 0
     """Of all attempts of the trial's calls, judges' left out."""
+    usd: float = 0.0
+    """The same by the prices of ``elo.yaml``; models without a price are left out."""
     answer: Answer | None = None
     grade: Grade | None = None
     """Given already, by a model, where the task's answers need one to be graded."""
@@ -100,6 +104,10 @@ class Posed:
     def tokens(self) -> int:
         """What the item has cost so far in this test."""
         return sum(row.total_tokens for call in self.direct_calls for row in call.attempts)
+
+    def usd(self, prices: Mapping[str, Price]) -> float:
+        """What the item has cost so far in USD; models without a price are left out."""
+        return sum(usd_of(row, prices) or 0.0 for call in self.direct_calls for row in call.attempts)
 
     @property
     def is_recorded(self) -> bool:
@@ -210,6 +218,9 @@ class Trial(Posed):
     def tokens(self) -> int:
         return self._result.tokens + super().tokens
 
+    def usd(self, prices: Mapping[str, Price]) -> float:
+        return self._result.usd + super().usd(prices)
+
     @property
     def status(self) -> str:
         """That of the outcome; before there is one, whether the strategy ran at all."""
@@ -235,7 +246,7 @@ class Trial(Posed):
             leave(reply, self._recorder.run_dir, self.strategy, self._recorder.model)
         outcome = self._record(grade)
         if outcome.status not in MODEL_STATUSES:
-            pytest.fail(f"{outcome.status}: {outcome.detail}", pytrace=False)
+            pytest.fail(printable(f"{outcome.status}: {outcome.detail}"), pytrace=False)
         return outcome
 
     def score(self, value: float | bool, *, answer: str | None = None, detail: str | None = None) -> Outcome:
@@ -251,8 +262,8 @@ class Trial(Posed):
             if self._result.error is not None:
                 raise self._result.error
             if self._result.status == "unfaithful":
-                pytest.skip(f"unfaithful: {self._result.reason}")
-            pytest.fail(f"{self._result.status}: {self._result.reason}", pytrace=False)
+                pytest.skip(printable(f"unfaithful: {self._result.reason}"))
+            pytest.fail(printable(f"{self._result.status}: {self._result.reason}"), pytrace=False)
 
     def _unanswered(self) -> Outcome:
         return self._record(Grade(status=self._result.status, score=0.0, detail=self._result.reason))

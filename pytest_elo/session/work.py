@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_elo.errors import GatewayError, NotRecordedError
+from pytest_elo.ledger.prices import usd_of
 from pytest_elo.records import Answer, Grade, Problem, Tag
 from pytest_elo.session.contest import ContestKey, ContestResult
 from pytest_elo.session.trial import TrialKey, TrialResult, grade_of
@@ -52,15 +53,21 @@ class Work:
             status, reason = _blame(error)
             calls = self._settle(bound, kept=())
             return TrialResult(
-                problem=problem, call_ids=calls, tokens=_tokens(bound), status=status, reason=reason, error=error
+                problem=problem, call_ids=calls, **self._cost(bound), status=status, reason=reason, error=error
             )
         calls = self._settle(bound, answer.kept)
-        result = TrialResult(problem=problem, call_ids=calls, tokens=_tokens(bound), answer=answer)
+        result = TrialResult(problem=problem, call_ids=calls, **self._cost(bound), answer=answer)
         try:
             return replace(result, grade=await _graded(problem, ask, answer))
         except (Exception, asyncio.CancelledError) as error:
             self._runner.refuse_if_stopping()
             return _unjudged(result, "the answer could not be judged", error)
+
+    def _cost(self, ask: BoundAsk) -> dict[str, Any]:
+        prices = self._runner.settings.prices
+        rows = [row for call in ask.calls if call.tag.role != "judge" for row in call.attempts]
+        usd = sum(usd_of(row, prices) or 0.0 for row in rows) if prices else 0.0
+        return {"tokens": sum(row.total_tokens for row in rows), "usd": usd}
 
     def _settle(self, ask: BoundAsk, kept: Sequence[str]) -> list[str]:
         calls = [call.call_id for call in ask.calls if call.tag.role != "judge"]
@@ -150,10 +157,6 @@ async def _graded(problem: Problem, ask: Any, answer: Answer) -> Grade | None:
 
     grade: Grade = await grade_with(JudgeAsk(ask), answer.reply)
     return grade
-
-
-def _tokens(ask: BoundAsk) -> int:
-    return sum(row.total_tokens for call in ask.calls if call.tag.role != "judge" for row in call.attempts)
 
 
 def _blame(error: BaseException) -> tuple[str, str]:

@@ -29,7 +29,7 @@ from pytest_elo.tasks.swebench.runner import (
     not_worth_running,
     read_run,
 )
-from pytest_elo.tasks.swebench.sandbox import Finished, Limits
+from pytest_elo.tasks.swebench.sandbox import Finished, Furnish, Limits
 from pytest_elo.tasks.swebench.sandbox.process import run_limited
 from pytest_elo.tasks.swebench.script import BOOTSTRAP, Plan, new_word, read_stages
 from pytest_elo.tasks.swebench.session import ShellSession
@@ -99,7 +99,11 @@ class ContainerRunner:
         return self._evaluated(instance, patch, generated=True, hidden=False)
 
     @contextlib.contextmanager
-    def session(self, instance: Instance, patch: str, command_s: float) -> Iterator[ShellSession]:
+    def session(
+        self, instance: Instance, patch: str, command_s: float, furnish: Furnish | None = None
+    ) -> Iterator[ShellSession]:
+        if furnish is not None:
+            raise ConfigError("swebench: a program of its own works in the local runner's sandbox, not in containers")
         word, container = new_word(), f"elo-{secrets.token_hex(6)}"
         program = ShellSession.program(word, _PRELUDE, self.limits, command_s)
         try:

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import json
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from pytest_elo.errors import ConfigError, DataError
@@ -23,6 +24,8 @@ from pytest_elo.tasks.swebench.outputs import policy_folder, write_evaluation
 from pytest_elo.tasks.swebench.patches import patch_key
 from pytest_elo.tasks.swebench.predictions import Prediction
 from pytest_elo.tasks.swebench.runner import Evaluation, Runner
+from pytest_elo.tasks.swebench.sandbox.cell import Furnish
+from pytest_elo.tasks.swebench.session import ShellSession
 
 __all__ = ["SweBenchProblem", "failure_text"]
 
@@ -83,6 +86,15 @@ class SweBenchProblem:
         instance = self.instance
         parts = [instance.repo, instance.base_commit, instance.problem_statement, instance.hints]
         return json.dumps([*parts, dataclasses.asdict(self._settings)])
+
+    @property
+    def statement(self) -> str:
+        """The issue, for a program that works in the tree."""
+        return self.material.issue
+
+    def workplace(self, furnish: Furnish, command_s: float) -> AbstractContextManager[ShellSession]:
+        """The prepared tree for a program; a command in it may take ``command_s`` seconds."""
+        return self._runner().session(self.instance, "", command_s, furnish)
 
     async def generate(
         self,

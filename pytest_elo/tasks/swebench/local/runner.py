@@ -24,6 +24,7 @@ from pytest_elo.tasks.swebench.runner import (
 )
 from pytest_elo.tasks.swebench.sandbox import (
     Cell,
+    Furnish,
     Limits,
     Network,
     Sandbox,
@@ -91,13 +92,18 @@ class LocalRunner:
         return self._evaluated(instance, patch, generated=True, hidden=False)
 
     @contextlib.contextmanager
-    def session(self, instance: Instance, patch: str, command_s: float) -> Iterator[ShellSession]:
+    def session(
+        self, instance: Instance, patch: str, command_s: float, furnish: Furnish | None = None
+    ) -> Iterator[ShellSession]:
         workspace = self.workspace(instance)
+        cell = self.cell(workspace)
+        if furnish is not None:
+            cell = furnish(cell)
         word = new_word()
         prelude = f"cp -a $root{_BASE}/. $root{TESTBED} && cd $root{TESTBED} || fail copy"
-        program = ShellSession.program(word, prelude, self.limits, command_s)
+        program = ShellSession.program(word, prelude, cell.limits, command_s)
         with (
-            self.sandbox.entering(self.cell(workspace), ["bash", "-c", program]) as argv,
+            self.sandbox.entering(cell, ["bash", "-c", program]) as argv,
             ShellSession(argv, word, command_s=command_s, environment=launch_environment()) as session,
         ):
             if not is_empty(patch):

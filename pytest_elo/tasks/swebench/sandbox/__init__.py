@@ -11,7 +11,7 @@ from typing import Protocol
 
 from pytest_elo.errors import ConfigError
 from pytest_elo.tasks.swebench.sandbox.bubblewrap import Bubblewrap, find_bubblewrap
-from pytest_elo.tasks.swebench.sandbox.cell import Cell, Limits, Network, Scratch
+from pytest_elo.tasks.swebench.sandbox.cell import Cell, Furnish, Limits, Network, Scratch
 from pytest_elo.tasks.swebench.sandbox.process import Finished, run_limited
 from pytest_elo.tasks.swebench.sandbox.unsandboxed import Unsandboxed
 from pytest_elo.tasks.swebench.sandbox.unshare import Unshare
@@ -19,6 +19,7 @@ from pytest_elo.tasks.swebench.sandbox.unshare import Unshare
 __all__ = [
     "Cell",
     "Finished",
+    "Furnish",
     "Limits",
     "Network",
     "Sandbox",

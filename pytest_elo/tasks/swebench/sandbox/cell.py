@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["Cell", "Limits", "Network", "Scratch", "system_mounts"]
+__all__ = ["Cell", "Furnish", "Limits", "Network", "Scratch", "system_mounts"]
 
 Network = Literal["none", "sink", "host"]
 """``none``: unreachable at once; ``sink``: connects hang until their timeout; ``host``: the host's own."""
@@ -67,6 +67,10 @@ class Cell:
     environment: Mapping[str, str] = field(default_factory=dict)
     network: Network = "none"
     limits: Limits = Limits()
+
+
+Furnish = Callable[[Cell], Cell]
+"""Adds to a cell what a guest in it needs: mounts, variables, other limits."""
 
 
 def system_mounts() -> tuple[dict[str, Path], dict[str, str]]:
