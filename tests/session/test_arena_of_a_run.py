@@ -328,3 +328,27 @@ def test_a_rerun_is_a_new_contest_and_strictness_loses_no_outcome(suite):
     assert len(run.outcomes) == 16
     assert [row["kept"] for row in run.rows if row["item_id"] == "p0" and row["role"] == "generate"].count(False) == 2
     assert arena_of(run)["results"] == {"consistent": 6, "excluded": 1, "identical": 1}
+
+
+def test_shards_of_an_arena_are_brought_together_with_their_votes(suite):
+    with LoopbackGateway(longest) as gateway:
+        whole = suite.live(gateway)
+        parts = [suite.live(gateway, f"--elo-shard={n}/2") for n in (1, 2)]
+    assert [part.exit_code for part in parts] == [0, 0], parts[0].output + parts[1].output
+    assert sum(len(votes_of(part)) for part in parts) == len(votes_of(whole)) == 15
+    merged = suite.path / "merged"
+    command = [
+        sys.executable,
+        "-m",
+        "pytest_elo",
+        "merge",
+        *(str(part.run_dir) for part in parts),
+        "--out",
+        str(merged),
+    ]
+    process = subprocess.run(command, capture_output=True, text=True, check=False, cwd=suite.path)
+    assert process.returncode == 0, process.stdout + process.stderr
+    together = Run(0, process.stdout, merged)
+    for name in ("votes.jsonl", "contests.jsonl", "pairwise.json"):
+        assert together.text(name) == whole.text(name)
+    assert arena_of(together) == arena_of(whole)
