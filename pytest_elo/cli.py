@@ -80,7 +80,9 @@ def _parser() -> argparse.ArgumentParser:
     votes.set_defaults(run=_import_votes)
 
     vote = commands.add_parser("vote", help="let people vote on a run's pairs in a browser")
-    vote.add_argument("directory", type=Path, metavar="DIR", help="a folder with ballots.jsonl")
+    vote.add_argument(
+        "directory", type=Path, metavar="DIR", help="a run directory with an arena, or a folder with ballots.jsonl"
+    )
     vote.add_argument("--port", type=int, default=8765)
     vote.set_defaults(run=_vote)
 

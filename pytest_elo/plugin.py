@@ -13,6 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from openai import OpenAI
 
+    from pytest_elo.session.contest import Contest, ContestKey
     from pytest_elo.session.hooks import RunnerPlugin
     from pytest_elo.session.live import LiveLedger
     from pytest_elo.session.trial import Posed, Trial, TrialKey
@@ -46,7 +47,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def elo_key(request: pytest.FixtureRequest) -> TrialKey:
-    """The item, strategy and repeat that this test stands for (internal)."""
+    """The trial or contest that this test stands for (internal)."""
     return request.param  # type: ignore[no-any-return]
 
 
@@ -57,6 +58,15 @@ def trial(request: pytest.FixtureRequest, elo_key: TrialKey) -> Iterator[Trial]:
     A failure that is not the model's (network, address, recording) is an error of the setup.
     """
     yield from _runner(request.config).run_trial(request, elo_key)
+
+
+@pytest.fixture
+def contest(request: pytest.FixtureRequest, elo_key: ContestKey) -> Iterator[Contest]:
+    """This test's arena prompt after all strategies have answered and the judges have compared them in pairs.
+
+    ``contest.judge()`` records it; ``contest.answers`` and ``contest.rulings`` show what was said.
+    """
+    yield from _runner(request.config).run_contest(request, elo_key)
 
 
 @pytest.fixture

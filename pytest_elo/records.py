@@ -18,6 +18,7 @@ __all__ = [
     "MODEL_STATUSES",
     "POLICY_ROLES",
     "SCHEMA_VERSION",
+    "UNSCORED",
     "Answer",
     "Ask",
     "Attempt",
@@ -34,6 +35,7 @@ __all__ = [
     "Status",
     "Tag",
     "Task",
+    "is_scored",
 ]
 
 SCHEMA_VERSION = 1
@@ -46,6 +48,7 @@ Status = Literal[
     "correct",
     "wrong",
     "partial",
+    "answered",
     "no_answer",
     "truncated",
     "empty",
@@ -58,7 +61,13 @@ Status = Literal[
     "unfaithful",
 ]
 MODEL_STATUSES: frozenset[str] = frozenset(get_args(Status)) - {"infra_error", "config_error", "unfaithful"}
-"""Statuses that are the model's own doing: they are scored and make comparisons."""
+"""Statuses that are the model's own doing: they are scored and make comparisons.
+
+``answered`` is the one without a score: an arena answer that is there, and only votes say what it is worth.
+"""
+
+UNSCORED = "unscored"
+"""Mark of every outcome of a task that is judged in pairs, answered or not: its score of 0 means nothing."""
 
 Message = Mapping[str, Any]
 """One chat message: ``{"role": ..., "content": ...}``."""
@@ -186,6 +195,11 @@ class Outcome(_JsonRecord):
     """What a reader must know of this row: ``oracle``, ``vote_tie``, ``repaired``, ..."""
     v: int = SCHEMA_VERSION
     condition: str = ""
+
+
+def is_scored(outcome: Outcome) -> bool:
+    """Whether the outcome's score says what the policy achieved."""
+    return outcome.status in MODEL_STATUSES and UNSCORED not in outcome.marks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,7 +353,11 @@ class Problem(Protocol):
 
 
 class Task(Protocol):
-    """A family of items, loaded once per process; everything it does is a pure function of its data."""
+    """A family of items, loaded once per process; everything it does is a pure function of its data.
+
+    A task with ``judged_in_pairs = True`` is an arena: one test holds the answers of all strategies to an item,
+    and votes on their pairs make the comparisons (``tasks/arena``).
+    """
 
     @property
     def task_id(self) -> str: ...

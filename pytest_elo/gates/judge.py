@@ -17,6 +17,7 @@ from pytest_elo.gates.snapshot import Snapshot
 from pytest_elo.gates.thresholds import judge_threshold, judge_verdict
 from pytest_elo.gates.words import against_found, family_word
 from pytest_elo.rating.paired import holm
+from pytest_elo.votes.names import same_model
 
 __all__ = ["Judging", "judge"]
 
@@ -85,7 +86,11 @@ def _barred(gate: Gate, scope: Scope, run: JudgedRun, how: Judging) -> str:
     models: dict[str, set[str]] = defaultdict(set)
     for outcome in outcomes:
         models[outcome.task_id].add(outcome.model)
-    own = sorted(task for task, judges in run.judges.items() if models[task] & set(judges))
+    own = sorted(
+        task
+        for task, judges in run.judges.items()
+        if any(same_model(judge, model) for judge in judges for model in models[task])
+    )
     if own and about_quality:
         return f"in {', '.join(own)} a model judges its own answers; choose another judge, or allow: [self_judging]"
     return ""

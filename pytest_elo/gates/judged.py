@@ -14,7 +14,7 @@ from pytest_elo.gates.snapshot import Snapshot
 from pytest_elo.ledger.totals import Cell as Cost
 from pytest_elo.ledger.totals import Totals
 from pytest_elo.rating.results import Interval, Measure
-from pytest_elo.records import Outcome
+from pytest_elo.records import MODEL_STATUSES, Outcome
 
 if TYPE_CHECKING:
     from pytest_elo.rating.results import PolicyReport, PolicyTask, RatingReport
@@ -53,10 +53,9 @@ class JudgedRun:
         if metric.name in ("estimated_tokens", "discarded_tokens"):
             return self._token_share(metric.name, scope)
         if metric.name == "score":
-            return item_mean([score for scores in self._cells(scope).values() for score, _ in scores], level or 0.95)
+            return item_mean([score for scores in self._cells(scope).values() for score in scores], level or 0.95)
         if metric.name == "tokens_per_item":
-            cells = self._cells(scope)
-            return self._cost({task: [tokens for _, tokens in found] for task, found in cells.items()}, level)
+            return self._cost(self._tokens_of_items(scope), level)
         if metric.name == "usd_per_item":
             return self._usd(scope, level)
         return self._rated(metric.name, scope, level)
@@ -66,12 +65,12 @@ class JudgedRun:
             if scope.task in (None, outcome.task_id) and scope.strategy in (None, outcome.strategy):
                 yield outcome
 
-    def _cells(self, scope: Scope) -> Mapping[str, Sequence[tuple[float, float]]]:
-        """task -> (score, tokens) of each scored cell."""
-        found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    def _cells(self, scope: Scope) -> Mapping[str, Sequence[float]]:
+        """task -> score of each scored cell."""
+        found: dict[str, list[float]] = defaultdict(list)
         for (task, _, strategy), cell in self.snapshot.cells.items():
             if scope.task in (None, task) and scope.strategy in (None, strategy):
-                found[task].append((cell.score, cell.tokens))
+                found[task].append(cell.score)
         return found
 
     def _status_share(self, statuses: Sequence[str], scope: Scope, level: float) -> Measure:
@@ -108,6 +107,18 @@ class JudgedRun:
         if rating is not None and rating.route == "pooled":
             return item_mean([cost for found in cells.values() for cost in found], level or 0.95)
         return task_mean(cells, level or 0.95)
+
+    def _tokens_of_items(self, scope: Scope) -> Mapping[str, Sequence[float]]:
+        """task -> tokens of each item and strategy, means over the repeats; arenas included, which have no score."""
+        found: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+        for outcome in self.within(scope):
+            if outcome.status in MODEL_STATUSES:
+                key = (outcome.task_id, outcome.item_id, outcome.strategy)
+                found[key].append(self.totals.cells.get((*key, outcome.repeat), Cost()).total_tokens)
+        tasks: dict[str, list[float]] = defaultdict(list)
+        for (task, _, _), tokens in sorted(found.items()):
+            tasks[task].append(sum(tokens) / len(tokens))
+        return tasks
 
     def tokens_high(self, scope: Scope, measure: Measure) -> float | None:
         """The high end of tokens an item, where the cost of attempts is only known as an interval."""

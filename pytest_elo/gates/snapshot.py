@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_elo.ledger.totals import Cell as Cost
 from pytest_elo.ledger.totals import Totals
-from pytest_elo.records import MODEL_STATUSES, Outcome
+from pytest_elo.records import Outcome, is_scored
 
 __all__ = ["Cell", "CellKey", "Facts", "Snapshot", "snapshot_of"]
 
@@ -74,10 +74,10 @@ class Snapshot:
 
 
 def snapshot_of(name: str, header: Mapping[str, Any], outcomes: Sequence[Outcome], totals: Totals) -> Snapshot:
-    """The snapshot of a run from its rows; outcomes that are no doing of the model are left out."""
+    """The snapshot of a run from its rows; outcomes that have no score are left out."""
     groups: dict[CellKey, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
-        if outcome.status in MODEL_STATUSES:
+        if is_scored(outcome):
             groups[outcome.task_id, outcome.item_id, outcome.strategy].append(outcome)
     facts = Facts(
         models=tuple(sorted({outcome.model for outcome in outcomes})),

@@ -14,9 +14,12 @@ from typing import Any
 
 from pytest_elo.records import MODEL_STATUSES, Attempt, Outcome
 
-__all__ = ["Ledger", "OutcomeKey", "outcome_key"]
+__all__ = ["ContestKey", "Ledger", "OutcomeKey", "outcome_key"]
 
 OutcomeKey = tuple[str, str, str, int]
+ContestKey = tuple[str, str, int]
+"""(task, item, repeat) of an arena item, whose answers are judged in pairs."""
+VoteKey = tuple[str, str, str, str, str, int, int]
 Rank = tuple[bool, int, str]
 
 
@@ -35,6 +38,8 @@ class Ledger:
     notes: set[str] = field(default_factory=set)
     expected: dict[str, dict[str, int]] = field(default_factory=dict)
     """How many outcomes the run is to have, by task and strategy."""
+    adaptive: dict[str, str] = field(default_factory=dict)
+    """Arena tasks whose pairs are chosen when all answers are there, with the files of their prompts."""
     whole: dict[str, dict[str, int]] | None = None
     """Of a shard: the same over all shards; ``None`` where the run is no part of another."""
     apart: dict[str, str] = field(default_factory=dict)
@@ -44,6 +49,8 @@ class Ledger:
     _kept: dict[str, bool] = field(default_factory=dict)
     _outcomes: dict[OutcomeKey, Outcome] = field(default_factory=dict)
     _ranks: dict[OutcomeKey, Rank] = field(default_factory=dict)
+    _votes: dict[VoteKey, tuple[Rank, Mapping[str, Any]]] = field(default_factory=dict)
+    _contests: dict[ContestKey, Mapping[str, Any]] = field(default_factory=dict)
     _rows: list[Attempt] | None = None
 
     def add_lines(self, text: str) -> None:
@@ -69,6 +76,13 @@ class Ledger:
             self._kept.update(event["kept"])
         elif "outcome" in event:
             self._settle(Outcome.from_dict(event["outcome"]), int(event.get("rerun", 0)))
+        elif "vote" in event:
+            self._vote(event["vote"], int(event.get("rerun", 0)))
+        elif "contest" in event:
+            facts = event["contest"]
+            self._contests[facts["task_id"], facts["item_id"], facts["repeat"]] = facts
+        elif "adaptive" in event:
+            self.adaptive.update(event["adaptive"])
         elif "expected" in event:
             self.expect(event["expected"])
             self.whole = event.get("whole", self.whole)
@@ -98,6 +112,14 @@ class Ledger:
         self._outcomes[key] = outcome
         if known is not None or rerun:
             self._ranks[key] = _rank(outcome, rerun)
+
+    def _vote(self, vote: Mapping[str, Any], rerun: int) -> None:
+        names: list[str] = [vote[name] for name in ("task_id", "item_id", "a", "b", "judge")]
+        key = (*names, vote.get("turn", 1), vote.get("repeat", 0))
+        rank = (vote["winner"] is not None, rerun, json.dumps(vote))
+        known = self._votes.get(key)
+        if known is None or known[0] < rank:
+            self._votes[key] = rank, vote
 
     def expect(self, counts: Mapping[str, Mapping[str, int]]) -> None:
         """Take the number of outcomes a process is to bring about; all processes see the same ones."""
@@ -132,6 +154,14 @@ class Ledger:
 
     def outcomes(self) -> list[Outcome]:
         return [self._outcomes[key] for key in sorted(self._outcomes)]
+
+    def votes(self) -> list[Mapping[str, Any]]:
+        """The judges' votes: one for each pair, order and judge, one with a winner before one without."""
+        return [self._votes[key][1] for key in sorted(self._votes)]
+
+    def contests(self) -> list[Mapping[str, Any]]:
+        """What each arena item put to its judges."""
+        return [self._contests[key] for key in sorted(self._contests)]
 
 
 def _rank(outcome: Outcome, rerun: int) -> Rank:

@@ -89,7 +89,7 @@ def import_runs(calls: Path, outcomes: Path, mapping: Path, target: Path) -> Map
         _add_group(group, plan, call_rows, outcome_rows, mapped)
     run = RunDir(target)
     target.mkdir(parents=True, exist_ok=True)
-    run.write(mapped.attempts, mapped.outcomes)
+    run.write_rows(mapped.attempts, mapped.outcomes)
     run.write_header(
         {
             "v": 1,

@@ -2,6 +2,7 @@
 
 A shard is JSON lines, each one event: ``{"open": attempt}`` when an attempt starts, ``{"close": attempt}``
 when it ends, ``{"kept": {call_id: bool}}`` when a strategy has settled, ``{"outcome": outcome, "rerun": n}``,
+``{"vote": vote, "rerun": n}`` and ``{"contest": facts}`` for pairs of answers, ``{"adaptive": {task: file}}``,
 ``{"expected": {task: {strategy: n}}}`` (a part of a suite adds ``whole``) and ``{"note": text}``. Where no disk
 is shared two more kinds travel and are not written: ``{"apart": {shard: place}}`` and ``{"response": line of the
 response store}``.
@@ -92,6 +93,18 @@ class Journal:
         """Record an outcome; ``rerun`` counts the outcomes of the same trial that this one replaces."""
         event = {"outcome": outcome.to_dict()}
         self._write({**event, "rerun": rerun} if rerun else event)
+
+    def vote(self, vote: Mapping[str, Any], rerun: int = 0) -> None:
+        """Record a judge's vote on a pair of answers (a line of ``votes.jsonl``)."""
+        self._write({"vote": vote, "rerun": rerun} if rerun else {"vote": vote})
+
+    def contest(self, facts: Mapping[str, Any]) -> None:
+        """Record what an arena item puts to its judges (a line of ``contests.jsonl``)."""
+        self._write({"contest": facts})
+
+    def adaptive(self, task_id: str, data: str) -> None:
+        """Record that the pairs of an arena are chosen when all answers are there, and which file holds its prompts."""
+        self._write({"adaptive": {task_id: data}})
 
     def expect(self, counts: Tiers, whole: Tiers | None = None) -> None:
         """Record how many outcomes the run is to have, by task and strategy; a shard's ``whole`` is all shards'."""

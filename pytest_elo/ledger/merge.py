@@ -70,6 +70,7 @@ def _write(
     target.mkdir(parents=True, exist_ok=True)
     counts: Counter[tuple[str, str]] = Counter()
     write_atomically(run.outcomes, (outcome.to_json() + "\n" for outcome in _joined_outcomes(folders, counts)))
+    run.join_arenas(folders)
     notes: list[str] = []
     try:
         rows = _write_rows(run.runs, _once(_merged(folders, target / "sorting", notes.append)))

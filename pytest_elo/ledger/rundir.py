@@ -8,18 +8,21 @@ import os
 import secrets
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from pytest_elo.errors import ConfigError
+from pytest_elo.ledger.appending import append_new_lines
 from pytest_elo.ledger.fold import Ledger
 from pytest_elo.ledger.lines import present
 from pytest_elo.ledger.locks import lock
 from pytest_elo.ledger.partial import expected_by, partial_tiers
 from pytest_elo.records import Attempt, Outcome
 
-__all__ = ["RunDir", "new_run_id", "recover", "rescue", "write_atomically"]
+__all__ = ["CONTESTS", "VOTES", "RunDir", "new_run_id", "recover", "rescue", "write_atomically"]
+
+VOTES, CONTESTS = "votes.jsonl", "contests.jsonl"
 
 
 def new_run_id() -> str:
@@ -59,6 +62,14 @@ class RunDir:
     @property
     def header(self) -> Path:
         return self.path / "run.json"
+
+    @property
+    def votes(self) -> Path:
+        return self.path / VOTES
+
+    @property
+    def contests(self) -> Path:
+        return self.path / CONTESTS
 
     @property
     def shards(self) -> Path:
@@ -196,11 +207,38 @@ class RunDir:
         if present(self.outcomes).exists():
             for outcome in read_outcomes(self.outcomes, warn=lambda _: None):
                 ledger.add({"outcome": outcome.to_dict()})
+        self._read_arenas(ledger)
         ledger.expect(expected_by(self.read_header()))
 
-    def write(self, attempts: Iterable[Attempt], outcomes: Iterable[Outcome]) -> None:
+    def write_rows(self, attempts: Iterable[Attempt], outcomes: Iterable[Outcome]) -> None:
         write_atomically(self.runs, (row.to_json() + "\n" for row in attempts))
         write_atomically(self.outcomes, (outcome.to_json() + "\n" for outcome in outcomes))
+
+    def write(self, ledger: Ledger) -> None:
+        """Write the result files. Votes are only ever appended: people may be voting at the same time."""
+        self.write_rows(ledger.attempts(), ledger.outcomes())
+        self._write_arenas(ledger)
+
+    def join_arenas(self, runs: Iterable[Path]) -> None:
+        """Bring together what other runs put to the vote, and all votes on it, of judges and of people."""
+        ledger, people = Ledger(), []
+        for run in map(RunDir, runs):
+            run._read_arenas(ledger)
+            people += [_line(vote) for vote in _objects(run.votes) if vote.get("kind") != "model"]
+        self._write_arenas(ledger)
+        append_new_lines(self.votes, people)
+
+    def _read_arenas(self, ledger: Ledger) -> None:
+        for facts in _objects(self.contests):
+            ledger.add({"contest": facts})
+        for vote in _objects(self.votes):
+            if vote.get("kind") == "model":  # what people have cast is theirs to keep, and stays in the file
+                ledger.add({"vote": vote})
+
+    def _write_arenas(self, ledger: Ledger) -> None:
+        if contests := ledger.contests():
+            write_atomically(self.contests, "".join(_line(facts) + "\n" for facts in contests))
+        append_new_lines(self.votes, map(_line, ledger.votes()))
 
     def finish(self) -> None:
         """Drop the shards (``runs.jsonl`` holds their rows now) and the lock."""
@@ -239,7 +277,7 @@ def rescue(run: RunDir, ledger: Ledger) -> Path | None:
     try:
         place = RunDir(Path(tempfile.gettempdir(), f"pytest-elo-{run.path.name}"))
         place.path.mkdir(mode=0o700, exist_ok=True)
-        place.write(ledger.attempts(), ledger.outcomes())
+        place.write(ledger)
         place.write_header(run.read_header() | {"expected": ledger.expected, "partial": partial_tiers(ledger)})
     except OSError:
         return None
@@ -269,7 +307,7 @@ def _recover_one(run: RunDir) -> str:
     run.read(ledger)
     run.sweep(ledger)
     attempts = ledger.attempts()
-    run.write(attempts, ledger.outcomes())
+    run.write(ledger)
     facts = run.read_header()
     whole = {} if ledger.whole is None else {"whole": ledger.whole}
     found = {shard.name for shard in run.shards.glob("*.jsonl")}
@@ -280,6 +318,20 @@ def _recover_one(run: RunDir) -> str:
     unknown = sum(row.status == "open" for row in attempts)
     tail = f", {unknown} of them never answered" if unknown else ""
     return f"recovered {len(attempts)} attempts of the killed run {run.path.name}{tail}"
+
+
+def _line(values: Mapping[str, Any]) -> str:
+    return json.dumps(values, separators=(", ", ": "))
+
+
+def _objects(path: Path) -> Iterator[dict[str, Any]]:
+    """The whole lines of a file that may not be there."""
+    with contextlib.suppress(FileNotFoundError):
+        for line in path.read_bytes().split(b"\n"):
+            with contextlib.suppress(ValueError):
+                values = json.loads(line)
+                if isinstance(values, dict):
+                    yield values
 
 
 def _locked(path: Path) -> IO[bytes] | None:

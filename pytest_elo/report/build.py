@@ -19,7 +19,16 @@ from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.ledger.stream import Watch, read_sums
 from pytest_elo.ledger.totals import Totals, total, totals_of
 from pytest_elo.records import Attempt, Outcome
-from pytest_elo.report.columns import TOKENS_UNKNOWN, Dropped, comparable, pair_outcomes, usage_columns
+from pytest_elo.report.arena import Arena, Ballots, arenas_of, read_ballot_box, vote_comparisons
+from pytest_elo.report.columns import (
+    TOKENS_UNKNOWN,
+    Dropped,
+    comparable,
+    judges_as_sample,
+    pair_outcomes,
+    usage_columns,
+    with_votes,
+)
 from pytest_elo.report.online import OnlineView, online_view
 from pytest_elo.report.oracles import oracles
 from pytest_elo.report.samples import sample_texts
@@ -59,6 +68,8 @@ class Report:
     notes: Sequence[str]
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """rating settings above the run's own"""
+    arenas: Sequence[Arena] = ()
+    """of each task that is judged in pairs: who judged, and how far that can be believed"""
     gates: Sequence[GateResult] = ()
     texts: Mapping[str, str] = field(default_factory=dict, repr=False)
     """call id -> what the model said, of ``watched`` attempts whose reply the run directory holds"""
@@ -77,7 +88,7 @@ def build(path: Path, rating: Mapping[str, Any] | None = None) -> Report:
     outcomes = list(_bounded(read_outcomes(run.outcomes, notes.append)))
     watch = Watch({outcome_key(outcome) for outcome in outcomes if outcome.status != "correct"}, WATCHED_AT_MOST)
     totals = totals_of(read_sums(run.runs, notes.append, watch), prices_of(header))
-    report = _rated(header, totals, watch.rows, outcomes, notes, rating or {})
+    report = _rated(header, totals, watch.rows, outcomes, notes, rating or {}, read_ballot_box(path))
     return replace(report, gates=_judged_before(path / GATES), texts=sample_texts(run.responses, watch.rows))
 
 
@@ -106,12 +117,13 @@ def build_from(
     outcomes: Sequence[Outcome],
     notes: Sequence[str],
     overrides: Mapping[str, Any],
+    ballots: Ballots | None = None,
 ) -> Report:
     """A report over rows in memory."""
     failed = {outcome_key(outcome) for outcome in outcomes if outcome.status != "correct"}
     watched = [row for row in attempts if (row.task_id, row.item_id, row.strategy, row.repeat) in failed]
     totals = total(attempts, prices_of(header))
-    return _rated(header, totals, watched[:WATCHED_AT_MOST], outcomes, notes, overrides)
+    return _rated(header, totals, watched[:WATCHED_AT_MOST], outcomes, notes, overrides, ballots or Ballots())
 
 
 def _rated(
@@ -121,12 +133,13 @@ def _rated(
     outcomes: Sequence[Outcome],
     notes: Sequence[str],
     overrides: Mapping[str, Any],
+    ballots: Ballots,
 ) -> Report:
     _refuse_mixed_conditions(outcomes)
     scored, dropped = comparable(outcomes)
     kept, partial = without_partial(scored, header)
     _require_named_anchor(overrides.get("anchor"), kept)
-    comparisons = pair_outcomes(kept)
+    comparisons = with_votes(pair_outcomes(kept), vote_comparisons(ballots, kept))
     rating, unrated = _rate(kept, comparisons, usage_columns(kept, totals), header, overrides)
     if unrated and partial:
         unrated = f"the run was stopped and {len(partial)} of its tiers are partial"
@@ -140,9 +153,27 @@ def _rated(
         rating=rating,
         unrated=unrated,
         online=online_view(comparisons, {**header.get("rating", {}), **overrides}) if rating is not None else None,
-        notes=[*header.get("notes", ()), *header.get("lost", {}).values(), *notes, *partial],
+        notes=[*header.get("notes", ()), *header.get("lost", {}).values(), *notes, *ballots.notes, *partial],
         overrides=overrides,
+        arenas=_arenas(ballots, kept, header, overrides),
     )
+
+
+def _arenas(
+    ballots: Ballots, outcomes: Sequence[Outcome], header: Mapping[str, Any], overrides: Mapping[str, Any]
+) -> tuple[Arena, ...]:
+    settings = {**header.get("rating", {}), **overrides}
+    return arenas_of(
+        ballots,
+        outcomes,
+        anchor=_anchor(settings, header),
+        ties=settings.get("ties", "half"),
+        level=settings.get("level", 0.95),
+    )
+
+
+def _anchor(settings: Mapping[str, Any], header: Mapping[str, Any]) -> str:
+    return str(settings.get("anchor") or header.get("anchor") or "baseline")
 
 
 def _require_named_anchor(anchor: str | None, outcomes: Sequence[Outcome]) -> None:
@@ -189,7 +220,7 @@ def _rate(
     overrides: Mapping[str, Any],
 ) -> tuple[RatingReport | None, str | None]:
     settings = {**header.get("rating", {}), **overrides}
-    anchor = settings.get("anchor") or header.get("anchor") or "baseline"
+    anchor = _anchor(settings, header)
     ladders = header.get("ladders", ())
     present = sorted({outcome.strategy for outcome in outcomes})
     if not outcomes:
@@ -212,7 +243,7 @@ def _rate(
         worth_elo_per_1k=settings.get("worth_elo_per_1k", 5.0),
         missing_anchor=settings.get("missing_anchor", "error"),
     )
-    return evaluate(comparisons, usage, chosen), None
+    return evaluate(judges_as_sample(comparisons), usage, chosen), None
 
 
 def _climbed(ladders: Sequence[Sequence[str]], outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], ...]:

@@ -5,16 +5,26 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from pytest_elo.ledger.totals import Cell, Totals
-from pytest_elo.records import MODEL_STATUSES, Comparison, Outcome
+from pytest_elo.records import MODEL_STATUSES, Comparison, Outcome, is_scored
 
 if TYPE_CHECKING:
     from pytest_elo.rating.inputs import Comparisons, Usage
 
-__all__ = ["TOKENS_UNKNOWN", "Dropped", "comparable", "comparison_records", "pair_outcomes", "usage_columns"]
+__all__ = [
+    "TOKENS_UNKNOWN",
+    "Dropped",
+    "comparable",
+    "comparison_records",
+    "judges_as_sample",
+    "pair_outcomes",
+    "usage_columns",
+    "with_votes",
+]
 
 ItemCell = tuple[str, str, str]
 
@@ -46,9 +56,10 @@ def comparable(outcomes: Iterable[Outcome]) -> tuple[list[Outcome], Dropped]:
 
 def pair_outcomes(outcomes: Sequence[Outcome]) -> Comparisons:
     """Every pair of strategies on every item: what each of them won, lost and tied over the cross pairs of their
-    repeats, with a total weight of 1 an item and pair."""
+    repeats, with a total weight of 1 an item and pair. Outcomes of an arena have no score: votes compare them."""
     from pytest_elo.rating import comparisons_from_outcomes
 
+    outcomes = [outcome for outcome in outcomes if is_scored(outcome)]
     tasks = _Names(outcome.task_id for outcome in outcomes)
     items = _Names(outcome.item_id for outcome in outcomes)
     policies = _Names(outcome.strategy for outcome in outcomes)
@@ -70,9 +81,38 @@ def pair_outcomes(outcomes: Sequence[Outcome]) -> Comparisons:
     )
 
 
+def with_votes(comparisons: Comparisons, votes: Sequence[Comparison]) -> Comparisons:
+    """The rows of scores and, behind them, those of ``votes`` with their judges."""
+    if not votes:
+        return comparisons
+    from pytest_elo.rating.inputs import Comparisons
+
+    rows = [*comparison_records(comparisons), *votes]
+    tasks = _Names(row.task_id for row in rows)
+    items = _Names(row.item_id for row in rows)
+    policies = _Names(name for row in rows for name in (row.a, row.b))
+    names = tuple(sorted({row.judge for row in votes if row.judge is not None}))
+    code = {name: number for number, name in enumerate(names)}
+    return Comparisons(
+        tasks=tasks.names,
+        items=items.names,
+        policies=policies.names,
+        judges=names,
+        task=tasks.codes(row.task_id for row in rows),
+        item=items.codes(row.item_id for row in rows),
+        a=policies.codes(row.a for row in rows),
+        b=policies.codes(row.b for row in rows),
+        share=_floats(row.share for row in rows),
+        weight=_floats(row.weight for row in rows),
+        judge=[code.get(row.judge or "", -1) for row in rows],
+    )
+
+
 def comparison_records(comparisons: Comparisons) -> list[Comparison]:
     """The rows with their names."""
     columns = (comparisons.task, comparisons.item, comparisons.a, comparisons.b, comparisons.share, comparisons.weight)
+    names = {-1: None, **dict(enumerate(comparisons.judges))}
+    judge = repeat(-1) if comparisons.judge is None else _listed(comparisons.judge)
     return [
         Comparison(
             task_id=comparisons.tasks[task],
@@ -81,8 +121,11 @@ def comparison_records(comparisons: Comparisons) -> list[Comparison]:
             b=comparisons.policies[b],
             share=share,
             weight=weight,
+            judge=names[code],
         )
-        for task, item, a, b, share, weight in zip(*(_listed(column) for column in columns), strict=True)
+        for (task, item, a, b, share, weight), code in zip(
+            zip(*map(_listed, columns), strict=True), judge, strict=False
+        )
     ]
 
 
@@ -145,9 +188,16 @@ def _usage_row(cell: ItemCell, outcomes: Sequence[Outcome], totals: Totals) -> d
         "last_success_tokens": sum(cost.last_success_tokens for cost in costs) / n,
         "usd": _mean_usd(costs),
         "samples": sum(cost.calls for cost in costs) / n,
-        "score": sum(outcome.score for outcome in outcomes) / n,
+        "score": sum(outcome.score for outcome in outcomes) / n if all(map(is_scored, outcomes)) else float("nan"),
         "repeats": n,
     }
+
+
+def judges_as_sample(comparisons: Comparisons) -> Comparisons:
+    """The same without the judges where they are too few to be a sample: then they are the panel itself."""
+    from pytest_elo.rating.style import FEWEST_JUDGES
+
+    return comparisons if len(comparisons.judges) >= FEWEST_JUDGES else replace(comparisons, judges=(), judge=None)
 
 
 def _mean_usd(costs: Sequence[Cell]) -> float:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from pytest_elo._text import printable
-from pytest_elo.records import MODEL_STATUSES, Outcome
+from pytest_elo.records import Outcome, is_scored
 from pytest_elo.report.build import Report
 
 __all__ = ["failure_lines", "worst"]
@@ -19,9 +19,9 @@ def worst(report: Report, n: int) -> list[Outcome]:
     """The ``n`` failed outcomes of the items that most strategies fail, the lowest score first."""
     scores: dict[tuple[str, str], list[float]] = defaultdict(list)
     for outcome in report.outcomes:
-        if outcome.status in MODEL_STATUSES:
+        if is_scored(outcome):
             scores[outcome.task_id, outcome.item_id].append(outcome.score)
-    failed = [outcome for outcome in report.outcomes if outcome.status in MODEL_STATUSES and outcome.score < 1]
+    failed = [outcome for outcome in report.outcomes if is_scored(outcome) and outcome.score < 1]
 
     def badness(outcome: Outcome) -> tuple[float, float, str, str, str, int]:
         of_item = scores[outcome.task_id, outcome.item_id]

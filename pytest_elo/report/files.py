@@ -15,6 +15,7 @@ from pytest_elo.ledger.read import read_outcomes
 from pytest_elo.ledger.rundir import RunDir, write_atomically
 from pytest_elo.ledger.totals import by_strategy, by_task_strategy
 from pytest_elo.records import Outcome
+from pytest_elo.report.arena import arena_documents
 from pytest_elo.report.budget import budgets_of
 from pytest_elo.report.build import GATES, Report
 from pytest_elo.report.columns import comparison_records
@@ -86,6 +87,7 @@ def elo_document(report: Report) -> dict[str, Any]:
         "flags": flags_of(report),
         "unrated": report.unrated,
         "rating": rating,
+        **({"arenas": arena_documents(report.arenas)} if report.arenas else {}),
         "equal_budgets": dataclasses.asdict(budgets) if budgets is not None else None,
         "online_elo": dataclasses.asdict(report.online) if report.online is not None else None,
     }
@@ -156,7 +158,7 @@ def _failures(outcomes: Iterable[Outcome]) -> Iterator[str]:
         )
         + "\n"
         for outcome in outcomes
-        if outcome.status != "correct"
+        if outcome.status not in ("correct", "answered")
     )
 
 

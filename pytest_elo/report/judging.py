@@ -32,6 +32,9 @@ def judged_run(report: Report, declared: Sequence[str]) -> JudgedRun:
     def rate(level: float | None) -> RatingReport | None:
         return report.rating if level is None else rating_at(report, level)
 
+    judges = {task: set(models) for task, models in report.totals.judges.items()}
+    for arena in report.arenas:
+        judges.setdefault(arena.task_id, set()).update(arena.judges)
     return JudgedRun(
         snapshot=snapshot_of("this run", report.header, report.outcomes, report.totals),
         outcomes=report.outcomes,

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from pytest_elo.gates.results import GateResult
 from pytest_elo.gates.words import summary
+from pytest_elo.report.arena import Arena
+from pytest_elo.report.arena_text import arena_columns, arena_sentences, arena_title, bias_columns, warnings_of
 from pytest_elo.report.budget import budget_lines, budgets_of
 from pytest_elo.report.build import Report
 from pytest_elo.report.details import detail_columns
@@ -38,8 +40,17 @@ def markdown(report: Report) -> str:
         parts.append(_table(*detail_columns(report.rating, names)))
         if report.online is not None:
             parts.append("\n".join(["```text", *online_lines(report.online), "```"]))
+    parts += [part for arena in report.arenas for part in _arena(arena)]
     parts.append("\n".join(f"- {_text(line)}" for line in [*header[1:], *remarks(report)]))
     return "\n\n".join(parts) + "\n"
+
+
+def _arena(arena: Arena) -> Iterator[str]:
+    yield f"### {_text(arena_title(arena))}"
+    for rows, heads in (arena_columns(arena), bias_columns(arena)):
+        if rows:
+            yield _table(rows, heads)
+    yield "\n".join(f"- {_text(line)}" for line in [*warnings_of(arena), *arena_sentences(arena)])
 
 
 def _gates(results: Sequence[GateResult]) -> Iterator[str]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_elo._text import printable
 from pytest_elo.gates.words import gate_lines
+from pytest_elo.records import UNSCORED, is_scored
+from pytest_elo.report.arena_text import arena_lines
 from pytest_elo.report.budget import budget_lines, budgets_of
 from pytest_elo.report.build import Report
 from pytest_elo.report.details import detail_columns, detail_lines
@@ -43,6 +45,8 @@ def _lines(report: Report, width: int) -> list[str]:
         out += [*online_lines(report.online), ""] if report.online is not None else []
     else:
         out += [*fitted(*plain_columns(report), (), width), ""]
+    for arena in report.arenas:
+        out += [*arena_lines(arena), ""]
     out += remarks(report)
     if report.gates:
         out += ["", *gate_lines(report.gates)]
@@ -171,18 +175,26 @@ def _counts(report: Report) -> Iterator[str]:
 
 
 def _denominators(report: Report) -> str:
-    scored = len(report.outcomes) - sum(report.dropped.counts.values())
-    text = f"{scored} of {len(report.outcomes)} outcomes are scored"
+    dropped = sum(report.dropped.counts.values())
+    scored = sum(map(is_scored, report.outcomes))
+    judged = len(report.outcomes) - dropped - scored
+    text = f"{scored} of {len(report.outcomes) - judged} outcomes are scored"
+    if judged:
+        text += f"; {judged} more are answers that have no score: votes compare them"
     if not report.dropped:
         return text
     parts = (
         f"{count} {status} in {task}/{strategy}" for (task, strategy, status), count in report.dropped.counts.items()
     )
-    correct = sum(outcome.score for outcome in report.outcomes)
-    over_scored = f"{correct / scored:.3f}" if scored else MISSING
+    text = f"{text}; dropped: {', '.join(parts)}"
+    if not scored:
+        return text
+    correct = sum(outcome.score for outcome in report.outcomes if is_scored(outcome))
+    # what an arena dropped has no score to be wrong by
+    scorable = scored + sum(UNSCORED not in outcome.marks for outcome in report.outcomes if not is_scored(outcome))
     return (
-        f"{text}; dropped: {', '.join(parts)}. Score over scored outcomes {over_scored}, "
-        f"with the dropped ones as wrong {correct / len(report.outcomes):.3f}"
+        f"{text}. Score over scored outcomes {correct / scored:.3f}, "
+        f"with the dropped ones as wrong {correct / scorable:.3f}"
     )
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pytest_elo.records import MODEL_STATUSES
+from pytest_elo.records import is_scored
 from pytest_elo.report.build import Report
 from pytest_elo.report.columns import TOKENS_UNKNOWN
 from pytest_elo.report.flags import labels
@@ -63,7 +63,7 @@ def plain_columns(report: Report) -> tuple[list[list[str]], list[str]]:
     tokens: Counter[str] = Counter()
     for outcome in report.outcomes:
         found = scores.setdefault(outcome.strategy, [])
-        if outcome.status in MODEL_STATUSES:
+        if is_scored(outcome):
             found.append(outcome.score)
     for (_, _, strategy, _), cell in report.totals.cells.items():
         tokens[strategy] += cell.total_tokens

@@ -145,8 +145,14 @@ def live_preflight(settings: Settings, endpoint: Endpoint, models: Sequence[str]
 def models_used(settings: Settings, model: str) -> list[str]:
     """Every model that this run will ask: the general one, those that strategies name, and tasks' judges."""
     named = [name for spec in settings.strategies for name in models_named(spec.parameters)]
-    judges = [judge for options in settings.tasks.values() if isinstance(judge := options.get("judge"), str)]
+    judges = [name for options in settings.tasks.values() for name in _judges(options.get("judge"))]
     return list(dict.fromkeys([model, *named, *judges]))
+
+
+def _judges(option: object) -> list[str]:
+    """The models of a task's ``judge``: one, a panel, or none where people judge."""
+    names = option if isinstance(option, list) else [option]
+    return [name for name in names if isinstance(name, str) and name != "people"]
 
 
 def _require_prices(settings: Settings, models: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from pytest_elo.config import Settings, StrategySpec
 from pytest_elo.errors import ConfigError
 from pytest_elo.records import Task
+from pytest_elo.session.contest import ContestKey
 from pytest_elo.session.trial import TrialKey
 from pytest_elo.strategies.registry import check, check_problem
 from pytest_elo.tasks.loading import load_task
@@ -31,9 +33,10 @@ class Collector:
         self._checked = False
         self.warnings: list[str] = []
 
-    def trials(self, mark: pytest.Mark, module: Path, test: str) -> tuple[list[TrialKey], list[str]]:
-        """The trials of a marked test and their ids (``<item>-<strategy>[-rep<n>]``).
+    def trials(self, mark: pytest.Mark, module: Path, test: str) -> tuple[list[TrialKey] | list[ContestKey], list[str]]:
+        """What the items of a marked test stand for, and their ids.
 
+        A trial each (``<item>-<strategy>[-rep<n>]``), or in an arena a contest each (``<item>[-rep<n>]``).
         Raises ``ConfigError`` or ``DataError``.
         """
         self._check_strategies()
@@ -45,8 +48,20 @@ class Collector:
                 "give one of them another task name in its elo mark"
             )
         self._check_problems(task, task.item_ids[: self._settings.limit])
-        keys = list(self._keys(task, task.item_ids[: self._settings.limit]))
-        return keys, [self._id(key) for key in keys]
+        trials = list(self._keys(task, task.item_ids[: self._settings.limit]))
+        if not getattr(task, "judged_in_pairs", False):
+            return trials, [self._id(key, f"-{key.strategy}") for key in trials]
+        contests = list(self._contests(trials))
+        return contests, [self._id(key) for key in contests]
+
+    def _contests(self, trials: Sequence[TrialKey]) -> Iterator[ContestKey]:
+        for _, group in groupby(trials, key=lambda key: (key.item_id, key.repeat)):
+            found = tuple(group)
+            task: Any = found[0].task
+            key = ContestKey(task, found[0].task_id, found[0].item_id, found[0].repeat, found)
+            if len(found) > 1:
+                key.pairings(self._settings.anchor)  # a plan that cannot be kept is refused before anything is bought
+            yield key
 
     def _keys(self, task: Task, item_ids: Sequence[str]) -> Iterator[TrialKey]:
         for item_id in item_ids:
@@ -62,33 +77,37 @@ class Collector:
         random.Random(f"{self._settings.seed}/{task_id}/{item_id}/{repeat}").shuffle(specs)
         return specs
 
-    def _id(self, key: TrialKey) -> str:
+    def _id(self, key: TrialKey | ContestKey, strategy: str = "") -> str:
         suffix = f"-rep{key.repeat}" if self._settings.repeats > 1 else ""
-        return f"{key.item_id}-{key.strategy}{suffix}"
+        return f"{key.item_id}{strategy}{suffix}"
 
     def _task(self, mark: pytest.Mark, module: Path) -> Task:
         named = mark.args[0] if len(mark.args) == 1 else None
         if named is not None and not isinstance(named, str):
             task: Task = named
             return task
-        options = dict(self._settings.tasks.get(named, {})) if named is not None else {}
-        configured = options.pop("data", None)
-        options.pop("strategies", None)
+        configured = self._settings.tasks.get(named, {}).get("data") if named is not None else None
         data = mark.kwargs.get("data", configured)
         if named is None or not isinstance(data, str | Path):
             raise ConfigError(f"{module}: the elo mark is incomplete: {MARK_HELP}")
-        path = _data_file(module.parent, str(data))
+        return self.load(named, mark.kwargs.get("kind", named), _data_file(module.parent, str(data)), str(data))
+
+    def load(self, named: str, kind: str, path: Path, data: str = "") -> Task:
+        """The task of a name, loaded once from its data file, which the mark calls ``data``.
+
+        Raises ``ConfigError`` or ``DataError``.
+        """
+        options = {k: v for k, v in self._settings.tasks.get(named, {}).items() if k not in ("data", "strategies")}
         cached = self._tasks.get((named, str(path)))
         if cached is None:
             where = str(self._settings.path)
-            kind = mark.kwargs.get("kind", named)
             options |= self._settings.kind_options.get(kind, {})
             defaults: dict[str, Any] = {"seed": self._settings.seed}
             if self._settings.path is not None:
                 defaults["base"] = self._settings.path.parent
             if self._settings.max_tokens is not None:
                 defaults["max_tokens"] = self._settings.max_tokens
-            cached = load_task(named, kind, path, options, defaults, where, str(data))
+            cached = load_task(named, kind, path, options, defaults, where, data or str(path))
             self._tasks[named, str(path)] = cached
             self.warnings.extend(f"{named}: {warning}" for warning in cached.warnings)
         return cached

@@ -159,8 +159,8 @@ class Controller:
     def _abandon(self) -> None:
         """Leave a run that could not begin: its attempts are kept, a directory without any is not."""
         self.run_dir.sweep(self.ledger)
-        if attempts := self.ledger.attempts():
-            self.run_dir.write(attempts, self.ledger.outcomes())
+        if self.ledger.attempts():
+            self.run_dir.write(self.ledger)
             self.run_dir.finish()
         else:
             self.run_dir.finish()
@@ -265,7 +265,9 @@ class Controller:
             self._close_access()
             self._abandon()
             return self._exit_status(exit_status)
-        self.run_dir.write(self.ledger.attempts(), self.ledger.outcomes())
+        if self.stop_reason is None and self.ledger.adaptive:
+            self._judge_what_waits()
+        self.run_dir.write(self.ledger)
         write_task_files(self.run_dir.path, self.ledger.outcomes())
         self._facts["notes"] = sorted({*self._facts["notes"], *self.ledger.notes})
         self._facts["expected"] = self.ledger.expected
@@ -278,6 +280,20 @@ class Controller:
             self._rate()
         self.run_dir.finish()
         return self._exit_status(exit_status)
+
+    def _judge_what_waits(self) -> None:
+        from pytest_elo.session.adaptive import judge_what_waits
+
+        assert self.plan is not None
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if terminal is not None:
+            terminal.write_line(f"\nelo: judging pairs of {', '.join(sorted(self.ledger.adaptive))}")
+        try:
+            judge_what_waits(self.settings, self.plan, self.run_dir, self.ledger)
+        except EloError as error:
+            self.problem = error
+        except KeyboardInterrupt:
+            self.notices.append("the judging was interrupted; --elo-resume goes on with it")
 
     def _rescued(self, error: OSError) -> EloError:
         """What to tell of a run directory that cannot be written; its rows go where there is room."""

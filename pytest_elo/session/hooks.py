@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from pytest_elo._text import printable
-from pytest_elo.errors import EloError
+from pytest_elo.errors import ConfigError, EloError
 from pytest_elo.session.apart import is_on_another_host
+from pytest_elo.session.contest import Contest, ContestKey
 from pytest_elo.session.controller import USAGE_PREFIX, Controller
 from pytest_elo.session.item import ItemState
 from pytest_elo.session.live import LiveLedger
@@ -20,6 +21,9 @@ from pytest_elo.session.status import test_status
 from pytest_elo.session.trial import Posed, Trial, TrialKey
 
 __all__ = ["ControllerPlugin", "ReportPlugin", "RunnerPlugin", "XdistPlugin"]
+
+K = TypeVar("K", TrialKey, ContestKey)
+T = TypeVar("T", Trial, Contest)
 
 
 MOST_PER_REPORT = 4_000_000
@@ -41,25 +45,34 @@ class RunnerPlugin:
         try:
             keys, ids = self.runner.collector.trials(mark, Path(metafunc.module.__file__), name)
             self.runner.require_condition(keys)
+            _require_fixture(keys, metafunc.fixturenames, name)
         except EloError as error:
             raise pytest.Collector.CollectError(f"{USAGE_PREFIX}{error}") from None
         metafunc.parametrize("elo_key", keys, ids=ids, indirect=True)
 
     def run_trial(self, request: pytest.FixtureRequest, key: TrialKey) -> Iterator[Trial]:
+        yield from self._taken(request, self.runner.trial, key, key)
+
+    def run_contest(self, request: pytest.FixtureRequest, key: ContestKey) -> Iterator[Contest]:
+        yield from self._taken(request, self.runner.contest, key, None)
+
+    def _taken(
+        self, request: pytest.FixtureRequest, take: Callable[[K, int], T], key: K, payer: TrialKey | None
+    ) -> Iterator[T]:
         state = ItemState.of(request.node)
         if not self.runner.has_begun:
             pytest.skip("pytest-elo: nothing is asked while pytest only sets fixtures up")
         from pytest_elo.engine import StoppedError
 
         try:
-            trial = self.runner.trial(key, state.begin(request.node, self.runner))
+            taken = take(key, state.begin(request.node, self.runner))
         except StoppedError:
             pytest.skip(f"{USAGE_PREFIX}{self.runner.stop_reason() or 'the run is stopping'}")
-        state.posed = trial
-        trial.fail_if_unfit()
-        trial.direct_calls = state.calls
-        with self.runner.charged(key, state.calls):
-            yield trial
+        state.posed = taken
+        taken.fail_if_unfit()
+        taken.direct_calls = state.calls
+        with self.runner.charged(payer, state.calls, request.node.nodeid):
+            yield taken
         state.require_outcome()
 
     def pose(self, request: pytest.FixtureRequest, key: TrialKey) -> Iterator[Posed]:
@@ -74,6 +87,7 @@ class RunnerPlugin:
 
     def client(self, request: pytest.FixtureRequest, *, asynchronous: bool = False) -> Iterator[Any]:
         key = request.getfixturevalue("elo_key") if "elo_key" in request.fixturenames else None
+        key = key if isinstance(key, TrialKey) else None
         gateway = self.runner.gateway
         with self.runner.charged(key, ItemState.of(request.node).calls, request.node.nodeid):
             yield gateway.async_client() if asynchronous else gateway.client()
@@ -234,6 +248,18 @@ class ReportPlugin:
         if terminal is not None:
             for line in self._controller.closing_lines():
                 terminal.write_line(line)
+
+
+def _require_fixture(keys: Sequence[TrialKey | ContestKey], names: Sequence[str], test: str) -> None:
+    """A contest is not a trial: a test that asks for the wrong one would rate nothing."""
+    if not keys:
+        return
+    is_contest = isinstance(keys[0], ContestKey)
+    wanted, others = ("contest", {"trial", "problem"}) if is_contest else ("trial", {"contest"})
+    wrong = sorted(others & set(names))
+    if wrong:
+        kind = "is judged in pairs" if is_contest else "is graded by itself"
+        raise ConfigError(f"{test}: task {keys[0].task_id!r} {kind}; take the fixture '{wanted}', not '{wrong[0]}'")
 
 
 def _one_line(report: pytest.TestReport, error: EloError, config: pytest.Config) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_elo.config import Price
+from pytest_elo.session.contest import Contest
 from pytest_elo.session.runner import Runner
 from pytest_elo.session.trial import Posed
 
@@ -24,7 +25,7 @@ _PREFIX = "elo_"
 class ItemState:
     """Kept in the item's stash, which lives as long as the item: a rerun finds what came before it."""
 
-    posed: Posed | None = None
+    posed: Posed | Contest | None = None
     has_failed: bool = False
     reruns: int = -1
     earlier_tokens: int = 0
@@ -51,28 +52,25 @@ class ItemState:
         return self.reruns
 
     def require_outcome(self) -> None:
-        if self.posed is not None and self.posed.outcome is None and not self.has_failed:
-            pytest.fail("the item has no outcome: call grade() or score(x), or it would vanish", pytrace=False)
+        if self.posed is not None and not self.posed.is_recorded and not self.has_failed:
+            pytest.fail(
+                "the item has no outcome: call grade() or score(x) (contest.judge() in an arena), or it would vanish",
+                pytrace=False,
+            )
 
     def saw(self, report: Any) -> None:
         """Remember a phase's end, and let its report say how the item came out."""
         self.has_failed = self.has_failed or report.failed
-        if self.posed is not None and self.posed.outcome is not None:
-            report.elo_status = self.posed.outcome.status
+        if self.posed is not None and self.posed.is_recorded:
+            report.elo_status = self.posed.status
 
     def write_properties(self, item: pytest.Item, when: str, prices: Mapping[str, Price]) -> None:
         """For JUnit XML and JSON reports: strategy, status, score and cost as plain text and numbers."""
         posed = self.posed
-        if posed is None or posed.outcome is None or when == "setup":
+        if posed is None or not posed.is_recorded or when == "setup":
             return
         item.user_properties[:] = [pair for pair in item.user_properties if not str(pair[0]).startswith(_PREFIX)]
-        outcome = posed.outcome
-        found: dict[str, object] = {
-            "strategy": str(outcome.strategy),
-            "status": str(outcome.status),
-            "score": float(outcome.score),
-            "tokens": int(self.earlier_tokens + posed.tokens),
-        }
+        found = posed.properties() | {"tokens": int(self.earlier_tokens + posed.tokens)}
         if prices:
             found["usd"] = round(self.earlier_usd + posed.usd(prices), 9)
         if self.reruns > 0:

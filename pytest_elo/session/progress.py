@@ -13,7 +13,7 @@ import pytest
 
 from pytest_elo.config import Price
 from pytest_elo.ledger.prices import usd_of
-from pytest_elo.records import MODEL_STATUSES, Attempt, Outcome
+from pytest_elo.records import Attempt, Outcome, is_scored
 
 __all__ = ["LiveLine", "Tally", "open_terminal"]
 
@@ -62,7 +62,7 @@ class Tally:
         self.throttled += row.http_status == 429
 
     def _score(self, outcome: Outcome) -> None:
-        if outcome.status in MODEL_STATUSES:
+        if is_scored(outcome):
             self.scores.setdefault(outcome.strategy, []).append(outcome.score)
 
     def text(self, done: int, expected: int, elapsed_s: float, width: int) -> str:

@@ -106,7 +106,7 @@ def _gateway(settings: Settings, run_dir: RunDir) -> Iterator[Gateway]:
         gateway.close()
         journal.shut()
         run_dir.sweep(ledger)
-        run_dir.write(ledger.attempts(), ledger.outcomes())
+        run_dir.write(ledger)
         facts = run_dir.read_header()
         started = facts.get("started", time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
         run_dir.write_header({**facts, "started": started, "host": endpoint.host, "model": settings.model or ""})

@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_elo.config import Settings
 from pytest_elo.errors import ConfigError
-from pytest_elo.ledger.fold import Ledger, outcome_key
+from pytest_elo.ledger.fold import ContestKey, Ledger, outcome_key
 from pytest_elo.session.plan import Plan, strategies_of
 
 __all__ = ["continued", "require_same", "run_to_continue"]
@@ -60,9 +60,36 @@ def _different(what: str, then: object, now: object, path: Path) -> ConfigError:
     )
 
 
+def _unsettled(ledger: Ledger) -> set[ContestKey]:
+    """Arena items of which a verdict is missing that may come now: lost with a process, or failed on its way."""
+    votes = ledger.votes()
+    lost = {_place(vote) for vote in votes if vote["winner"] is None and _may_pass(str(vote.get("reason")))}
+    voted = {(*_place(vote), *sorted((vote["a"], vote["b"]))) for vote in votes}
+    judged = {vote["task_id"] for vote in votes}
+    for contest in ledger.contests():
+        waiting = contest["plan"] != "adaptive" and contest["task_id"] in judged  # people's votes are not waited for
+        if waiting and any((*_place(contest), *sorted(pair)) not in voted for pair in contest["pairs"]):
+            lost.add(_place(contest))
+    return lost
+
+
+def _place(record: Mapping[str, Any]) -> ContestKey:
+    return record["task_id"], record["item_id"], record.get("repeat", 0)
+
+
+def _may_pass(reason: str) -> bool:
+    """A network's error may be over; an answer that is not there, or a judge without a verdict, stays so."""
+    return reason.startswith("error") or any(status in reason for status in RETRIED)
+
+
 def continued(plan: Plan, ledger: Ledger) -> Plan:
     """The plan with the outcomes that need not be made again, and the conditions they were made under."""
-    done = [outcome for outcome in ledger.outcomes() if outcome.status not in RETRIED]
+    unsettled = _unsettled(ledger)
+    done = [
+        outcome
+        for outcome in ledger.outcomes()
+        if outcome.status not in RETRIED and (outcome.task_id, outcome.item_id, outcome.repeat) not in unsettled
+    ]
     return replace(
         plan,
         done=[outcome_key(outcome) for outcome in done],

@@ -8,7 +8,6 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,21 +16,21 @@ import pytest
 from pytest_elo.config import Settings
 from pytest_elo.errors import ConfigError, EloError, GatewayError, NotRecordedError
 from pytest_elo.ledger.journal import Journal
-from pytest_elo.ledger.prices import usd_of
 from pytest_elo.ledger.rundir import RunDir
-from pytest_elo.records import Answer, Grade, Outcome, Problem, Sink, Tag
+from pytest_elo.records import Outcome, Sink, Tag
 from pytest_elo.session.apart import Whereabouts
 from pytest_elo.session.collect import Collector
+from pytest_elo.session.contest import Contest, ContestKey, ContestResult, Key, key_of, trials_of
 from pytest_elo.session.plan import Plan, condition_of
 from pytest_elo.session.shard import Share, by_task
 from pytest_elo.session.termination import Termination
-from pytest_elo.session.trial import Posed, Recorder, Trial, TrialKey, TrialResult, trial_key
+from pytest_elo.session.trial import Posed, Recorder, Trial, TrialKey, TrialResult
 from pytest_elo.session.upcoming import Upcoming, may_be_skipped
-from pytest_elo.strategies.run import run
+from pytest_elo.session.work import Work, pair_tag
 
 if TYPE_CHECKING:
     from pytest_elo.engine import Engine
-    from pytest_elo.gateway.client import BoundAsk, Gateway
+    from pytest_elo.gateway.client import Gateway
     from pytest_elo.gateway.context import CallRecord
     from pytest_elo.session.budget import Budget
 
@@ -59,10 +58,10 @@ class Runner:
         self._journal: Journal | None = None
         self._budget: Budget | None = None
         self._gateway: Gateway | None = None
-        self._engine: Engine[TrialKey, TrialResult] | None = None
+        self._engine: Engine[Key, TrialResult | ContestResult] | None = None
         self._upcoming: Upcoming | None = None
         self._conditions: dict[str, str] = {}
-        self._reruns: dict[TrialKey, int] = {}
+        self._reruns: dict[Key, int] = {}
         self.share: Share | None = None
         """Which part of the suite this process helps to run; ``None``: all of it."""
         self._noted = 0
@@ -134,31 +133,35 @@ class Runner:
         return self._gateway
 
     @property
-    def engine(self) -> Engine[TrialKey, TrialResult]:
+    def engine(self) -> Engine[Key, TrialResult | ContestResult]:
         if self._engine is None:
             from pytest_elo.engine import Engine
 
             share = max(1, self.settings.concurrency // self._workers)
             finish, must_end = self.gateway.aclose, self.run_dir.must_end
-            self._engine = Engine(self._run, share, may_go_on=self._may_go_on, must_end=must_end, finish=finish)
+            self._engine = Engine(Work(self), share, may_go_on=self._may_go_on, must_end=must_end, finish=finish)
         return self._engine
 
     def expect(self, items: Sequence[pytest.Item]) -> None:
         """Journal how many outcomes this run is to have, those that it has already included."""
         if self._plan is None:
             return
-        keys = [key for item in items if (key := trial_key(item)) is not None]
+        places = {trial.place for item in items for trial in trials_of(item)}
         whole = self.share.whole if self.share is not None else None
-        if not keys and whole is None:
+        if not places and whole is None:
             return
         # Collected items live as long as the session. Left to the collector, each of its full passes looks at
         # all of them again: measured 0.2 ms an item at 2,000 items.
         gc.freeze()
-        tiers = Counter((key.task_id, key.strategy) for key in keys)
-        tiers.update((task, strategy) for task, _, strategy, _ in self._plan.done)
+        done = {(task, item, strategy, repeat) for task, item, strategy, repeat in self._plan.done}
+        tiers = Counter((task, strategy) for task, _, strategy, _ in places | done)
         self.journal.expect(by_task(tiers), whole)
+        for key in filter(None, map(key_of, items)):
+            if isinstance(key, ContestKey) and key.task.plan == "adaptive" and not key.repeat:
+                self.journal.adaptive(key.task_id, str(key.task.path))
+                break
 
-    def require_condition(self, keys: Sequence[TrialKey]) -> None:
+    def require_condition(self, keys: Sequence[Key]) -> None:
         """Refuse to resume a run whose items, prompts or rules are not these any more.
 
         Everything else of the condition was compared before. Raises ``ConfigError``.
@@ -166,7 +169,7 @@ class Runner:
         if self._plan is None or not keys:
             return
         known = self._plan.conditions.get(keys[0].task_id)
-        if known is not None and known != self._condition(keys[0]):
+        if known is not None and known != self.condition(keys[0]):
             raise ConfigError(
                 f"--elo-resume: the data, prompts or grading rules of task {keys[0].task_id!r} are not those of the "
                 f"run in {self._plan.run_dir}; start a new run"
@@ -177,7 +180,9 @@ class Runner:
         done = {tuple(known) for known in self._plan.done} if self._plan is not None else set()
         if not done:
             return []
-        taken = [item for item in items if (key := trial_key(item)) is not None and key.place in done]
+        taken = [
+            item for item in items if (trials := trials_of(item)) and done.issuperset(trial.place for trial in trials)
+        ]
         chosen = set(map(id, taken))
         items[:] = [item for item in items if id(item) not in chosen]
         return taken
@@ -191,8 +196,8 @@ class Runner:
         keys = [
             key
             for coming in self._upcoming.fresh(item, nextitem, self._window)
-            if (key := trial_key(coming)) is not None
-            and "trial" in getattr(coming, "fixturenames", ())
+            if (key := key_of(coming)) is not None
+            and {"trial", "contest"} & set(getattr(coming, "fixturenames", ()))
             and not may_be_skipped(coming)
         ]
         if keys:
@@ -202,22 +207,43 @@ class Runner:
         """Wait for the strategy of ``key``. Raises ``StoppedError`` when the run stops first."""
         if rerun:
             self._reruns[key] = rerun
-            self._restart(key)
-        return Trial(key, self.engine.take(key), self._recorder(key, rerun))
+            self._restart(self.tag(key))
+        result = self.engine.take(key)
+        assert isinstance(result, TrialResult)
+        return Trial(key, result, self._recorder(key, rerun))
+
+    def contest(self, key: ContestKey, rerun: int = 0) -> Contest:
+        """Wait for all strategies of ``key`` and its judges. Raises ``StoppedError`` when the run stops first."""
+        if rerun:
+            self._reruns[key] = rerun
+            self._reruns.update(dict.fromkeys(key.trials, rerun))
+            for trial in key.trials:
+                self._restart(self.tag(trial))
+            for pairing in key.pairings(self.settings.anchor):
+                self._restart(pair_tag(key.task_id, pairing, key.repeat, self.condition(key)))
+        result = self.engine.take(key)
+        assert isinstance(result, ContestResult)
+        recorders = [self._recorder(trial, rerun) for trial in key.trials]
+        trials = [Trial(*of_one) for of_one in zip(key.trials, result.results, recorders, strict=True)]
+        return Contest(key, trials, result.rulings)
 
     def posed(self, key: TrialKey, rerun: int = 0) -> Posed:
         if rerun:
-            self._restart(key)
+            self._restart(self.tag(key))
         return Posed(key, key.task.pose(key.item_id, key.repeat), self._recorder(key, rerun))
 
-    def discard(self, replaced: Posed) -> None:
+    def reruns(self, key: Key) -> int:
+        """How many outcomes of the same key this process's next one replaces."""
+        return self._reruns.get(key, 0)
+
+    def discard(self, replaced: Posed | Contest) -> None:
         """The calls of a trial that is run again were paid for and not used."""
         self.journal.settle(dict.fromkeys(replaced.call_ids, False))
 
-    def _restart(self, key: TrialKey) -> None:
+    def _restart(self, tag: Tag) -> None:
         """In a replay a rerun finds the same recordings; everywhere else it is a new sample."""
         if self.plan.mode == "replay" and self.gateway.recordings is not None:
-            self.gateway.recordings.restart(self._tag(key))
+            self.gateway.recordings.restart(tag)
 
     @contextmanager
     def charged(self, key: TrialKey | None, calls: list[CallRecord], node_id: str = "") -> Iterator[None]:
@@ -238,7 +264,7 @@ class Runner:
 
     def payer(self, key: TrialKey | None, node_id: str) -> Tag:
         """Who pays for what a test asks by itself: its item, or the test that has none."""
-        return self._tag(key) if key is not None else Tag(UNRATED, node_id, UNRATED)
+        return self.tag(key) if key is not None else Tag(UNRATED, node_id, UNRATED)
 
     def take_events(self, most: int | None = None) -> str:
         """Events since the last call, for the next report to carry; ``most`` characters of them."""
@@ -299,10 +325,11 @@ class Runner:
         # a call in flight may end, but no retry of it is waited for once the run stops
         return 0.0 if self._is_stopping() else float("inf")
 
-    def _tag(self, key: TrialKey) -> Tag:
-        return Tag(key.task_id, key.item_id, key.strategy, key.repeat, condition=self._condition(key))
+    def tag(self, key: TrialKey) -> Tag:
+        """Who pays for the calls of a trial."""
+        return Tag(key.task_id, key.item_id, key.strategy, key.repeat, condition=self.condition(key))
 
-    def _condition(self, key: TrialKey) -> str:
+    def condition(self, key: Key) -> str:
         known = self._conditions.get(key.task_id)
         if known is None:
             known = self._conditions[key.task_id] = condition_of(self.plan, self.settings, key.task)
@@ -314,83 +341,17 @@ class Runner:
 
         return Recorder(
             model=self.plan.model,
-            condition=self._condition(key),
+            condition=self.condition(key),
             strict=self.settings.strict,
             journal=journal,
             run_dir=self.run_dir.path if self.run_dir.path.is_dir() else None,
         )
 
-    async def _run(self, key: TrialKey) -> TrialResult:
-        from pytest_elo.session.asking import TurnAsk
+    @property
+    def budget(self) -> Budget | None:
+        return self._budget
 
-        problem = key.task.pose(key.item_id, key.repeat)
-        unfit = await _preflight(problem)
-        if unfit is not None:
-            return TrialResult(problem=problem, call_ids=(), status=unfit.status, reason=unfit.detail)
-        tag = self._tag(key)
-        bound = self.gateway.ask_as(tag, model=self.plan.model)
-        rerun = 0 if self.plan.mode == "replay" else self._reruns.get(key, 0)
-        ask = TurnAsk(bound, self.engine, tag, self.settings.seed, rerun, self._budget)
-        try:
-            answer = await run(key.spec.kind, problem, ask, key.spec.parameters)
-        except (Exception, asyncio.CancelledError) as error:
-            self._refuse_if_stopping()
-            status, reason = _blame(error)
-            calls = self._settle(bound, kept=())
-            return TrialResult(
-                problem=problem, call_ids=calls, **self._cost(bound), status=status, reason=reason, error=error
-            )
-        calls = self._settle(bound, answer.kept)
-        result = TrialResult(problem=problem, call_ids=calls, **self._cost(bound), answer=answer)
-        try:
-            return replace(result, grade=await _graded(problem, ask, answer))
-        except (Exception, asyncio.CancelledError) as error:
-            self._refuse_if_stopping()
-            # Whatever became of the judge's call, it is not the doing of the policy that is judged.
-            status = "config_error" if _blame(error)[0] == "config_error" else "infra_error"
-            return replace(result, status=status, reason=f"the answer could not be judged: {error}", error=error)
-
-    def _cost(self, ask: BoundAsk) -> dict[str, Any]:
-        rows = [row for call in ask.calls if call.tag.role != "judge" for row in call.attempts]
-        usd = sum(usd_of(row, self.settings.prices) or 0.0 for row in rows) if self.settings.prices else 0.0
-        return {"tokens": sum(row.total_tokens for row in rows), "usd": usd}
-
-    def _refuse_if_stopping(self) -> None:
+    def refuse_if_stopping(self) -> None:
         """What fails while the run stops is not the model's doing: the item is simply not done."""
         if self._is_stopping():
             raise asyncio.CancelledError from None
-
-    def _settle(self, ask: BoundAsk, kept: Sequence[str]) -> list[str]:
-        calls = [call.call_id for call in ask.calls if call.tag.role != "judge"]
-        self.journal.settle({call_id: call_id in kept for call_id in calls})
-        return calls
-
-
-async def _preflight(problem: Problem) -> Grade | None:
-    """Why the item's environment cannot grade any answer, found out before the model is asked."""
-    preflight = getattr(problem, "preflight", None)
-    if preflight is None:
-        return None
-    unfit: Grade | None = await asyncio.to_thread(preflight)
-    return unfit
-
-
-async def _graded(problem: Problem, ask: object, answer: Answer) -> Grade | None:
-    """The grade of a problem that needs a model to grade; the others grade in the test."""
-    grade_with = getattr(problem, "grade_with", None)
-    if grade_with is None:
-        return None
-    from pytest_elo.session.asking import JudgeAsk, TurnAsk
-
-    assert isinstance(ask, TurnAsk)
-    grade: Grade = await grade_with(JudgeAsk(ask), answer.reply)
-    return grade
-
-
-def _blame(error: BaseException) -> tuple[str, str]:
-    """Status and reason of a trial whose strategy raised: only the model's own failures are scored."""
-    if isinstance(error, NotRecordedError):
-        return "infra_error", str(error)
-    if isinstance(error, GatewayError):
-        return error.status, str(error)
-    return "infra_error", f"the strategy raised {error!r}"

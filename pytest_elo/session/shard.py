@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import pytest
 
 from pytest_elo.errors import ConfigError
-from pytest_elo.session.trial import TrialKey, trial_key
+from pytest_elo.session.contest import trials_of
+from pytest_elo.session.trial import TrialKey
 
 __all__ = ["Shard", "Share", "by_task", "shard_of"]
 
@@ -47,9 +48,9 @@ class Share:
 
     def take_others(self, items: list[pytest.Item]) -> list[pytest.Item]:
         """Take the items of other shards out of ``items`` and return them."""
-        keyed = [(item, trial_key(item)) for item in items]
-        self.whole = by_task(Counter((key.task_id, key.strategy) for _, key in keyed if key is not None))
-        mine = [self._shard.holds(item, key) for item, key in keyed]
+        keyed = [(item, trials_of(item)) for item in items]
+        self.whole = by_task(Counter((key.task_id, key.strategy) for _, keys in keyed for key in keys))
+        mine = [self._shard.holds(item, keys[0] if keys else None) for item, keys in keyed]
         others = [item for item, is_mine in zip(items, mine, strict=True) if not is_mine]
         items[:] = [item for item, is_mine in zip(items, mine, strict=True) if is_mine]
         return others

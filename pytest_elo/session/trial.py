@@ -15,16 +15,18 @@ import pytest
 from pytest_elo._text import printable
 from pytest_elo.config import Price, StrategySpec
 from pytest_elo.ledger.prices import usd_of
-from pytest_elo.records import MODEL_STATUSES, Answer, Grade, Message, Outcome, Problem, Task
+from pytest_elo.records import MODEL_STATUSES, UNSCORED, Answer, Grade, Message, Outcome, Problem, Task
 
 if TYPE_CHECKING:
     from pytest_elo.gateway.context import CallRecord
 
-__all__ = ["Posed", "Recorder", "Trial", "TrialKey", "TrialResult", "trial_key"]
+__all__ = ["Posed", "Recorder", "Trial", "TrialKey", "TrialResult", "grade_of"]
 
 
 OUTPUT_LIMIT = 20_000
 """Characters of a failed reply that travel with its outcome."""
+
+_GOOD = ("correct", "answered")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,13 @@ class TrialResult:
     error: BaseException | None = None
 
 
+def grade_of(result: TrialResult) -> Grade:
+    """The grade of what a strategy brought, also where it brought nothing."""
+    if result.answer is None or result.status not in MODEL_STATUSES:
+        return Grade(status=result.status, score=0.0, detail=result.reason)
+    return result.grade or result.problem.grade(result.answer.reply)
+
+
 class Posed:
     """Base of the ``trial`` and ``problem`` fixtures: the posed problem and a place for its outcome."""
 
@@ -99,6 +108,24 @@ class Posed:
     def usd(self, prices: Mapping[str, Price]) -> float:
         """What the item has cost so far in USD; models without a price are left out."""
         return sum(usd_of(row, prices) or 0.0 for call in self.direct_calls for row in call.attempts)
+
+    @property
+    def is_recorded(self) -> bool:
+        return self.outcome is not None
+
+    @property
+    def status(self) -> str | None:
+        """How the item came out; ``None`` before it has an outcome."""
+        return None if self.outcome is None else self.outcome.status
+
+    def properties(self) -> dict[str, object]:
+        """What JUnit XML and JSON reports tell of the outcome; to be asked once there is one."""
+        assert self.outcome is not None
+        return {
+            "strategy": str(self.outcome.strategy),
+            "status": str(self.outcome.status),
+            "score": float(self.outcome.score),
+        }
 
     @property
     def item_id(self) -> str:
@@ -149,6 +176,9 @@ class Posed:
     def _record(self, grade: Grade) -> Outcome:
         if self.outcome is not None:
             raise ValueError("this item has its outcome already; grade or score it once")
+        evidence = self._evidence()
+        if getattr(self._key.task, "judged_in_pairs", False):
+            evidence["marks"] = (*evidence.get("marks", ()), UNSCORED)
         self.outcome = Outcome(
             task_id=self._key.task_id,
             item_id=self._key.item_id,
@@ -165,10 +195,10 @@ class Posed:
             grading_sha256=self._grading(),
             condition=self._recorder.condition,
             output=self._output() if grade.status != "correct" else None,
-            **self._evidence(),
+            **evidence,
         )
         self._recorder.journal(self.outcome)
-        if self._recorder.strict and grade.status in MODEL_STATUSES and grade.status != "correct":
+        if self._recorder.strict and grade.status in MODEL_STATUSES and grade.status not in _GOOD:
             pytest.fail(f"{self._told(grade)} (--elo-strict)", pytrace=False)
         return self.outcome
 
@@ -190,6 +220,15 @@ class Trial(Posed):
 
     def usd(self, prices: Mapping[str, Price]) -> float:
         return self._result.usd + super().usd(prices)
+
+    @property
+    def status(self) -> str:
+        """That of the outcome; before there is one, whether the strategy ran at all."""
+        return self._result.status if self.outcome is None else self.outcome.status
+
+    def settle(self) -> Outcome:
+        """Record what the strategy brought, whatever it is, and fail for nothing."""
+        return self._record(grade_of(self._result))
 
     @property
     def text(self) -> str:
@@ -218,7 +257,8 @@ class Trial(Posed):
     def fail_if_unfit(self) -> None:
         """Record and raise what was no doing of the model: an infrastructure or configuration error."""
         if self._result.status not in MODEL_STATUSES:
-            self._unanswered()
+            if self.outcome is None:
+                self._unanswered()
             if self._result.error is not None:
                 raise self._result.error
             if self._result.status == "unfaithful":
@@ -229,7 +269,10 @@ class Trial(Posed):
         return self._record(Grade(status=self._result.status, score=0.0, detail=self._result.reason))
 
     def _output(self) -> str | None:
-        return self.text[:OUTPUT_LIMIT] if self._result.answer else None
+        if self._result.answer is None:
+            return None
+        # people vote on an arena's answers, so they are kept whole
+        return self.text if getattr(self._key.task, "judged_in_pairs", False) else self.text[:OUTPUT_LIMIT]
 
     def _told(self, grade: Grade) -> str:
         explain = getattr(self._problem, "explain", None)
@@ -246,13 +289,6 @@ class Trial(Posed):
                 "marks": tuple(self._result.answer.marks),
             }
         return evidence
-
-
-def trial_key(item: pytest.Item) -> TrialKey | None:
-    """The trial a collected item stands for, if it is one."""
-    callspec = getattr(item, "callspec", None)
-    key = callspec.params.get("elo_key") if callspec is not None else None
-    return key if isinstance(key, TrialKey) else None
 
 
 def _sha256(text: str) -> str:

@@ -15,6 +15,7 @@ from pytest_elo.records import Task
 __all__ = ["KINDS", "load_task"]
 
 KINDS: Mapping[str, str] = {
+    "arena": "pytest_elo.tasks.arena",
     "gpqa": "pytest_elo.tasks.gpqa",
     "own": "pytest_elo.tasks.own",
     "swebench": "pytest_elo.tasks.swebench",

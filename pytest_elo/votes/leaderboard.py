@@ -27,7 +27,7 @@ from pytest_elo.votes.records import Vote
 from pytest_elo.votes.self_preference import SelfPreference, self_preference
 from pytest_elo.votes.settle import Result, comparisons_of, settle, unsettled_lines
 
-__all__ = ["Leaderboard", "Standing", "leaderboard", "style_control"]
+__all__ = ["Leaderboard", "Standing", "bias_blocks", "leaderboard", "style_control"]
 
 Ties = Literal["half", "davidson", "drop"]
 
@@ -95,14 +95,14 @@ def leaderboard(
     if anchor not in met:
         raise ConfigError(f"anchor {anchor!r} has no vote; choose one of {', '.join(sorted(met)[:8])}")
     report = evaluate(_columns(comparisons), None, Settings(anchor, ties=ties, route="pooled", level=level))
-    style, style_note = _style(results, anchor, level)
+    style, style_note = _style(results, anchor, level, weight)
     return Leaderboard(
         anchor=anchor,
         level=level,
         ties=ties,
         results=dict(sorted(Counter(result.status for result in results).items())),
         standings=_standings(report, results, style),
-        bias=_bias(votes, models),
+        bias=bias_blocks(votes, models),
         agreement=_agreement(results),
         self_preference=_self_preference(results, models),
         style=style,
@@ -110,7 +110,9 @@ def leaderboard(
     )
 
 
-def style_control(results: Iterable[Result], anchor: str, level: float = 0.95) -> StyleControl | None:
+def style_control(
+    results: Iterable[Result], anchor: str, level: float = 0.95, weight: Literal["vote", "item"] = "vote"
+) -> StyleControl | None:
     """Raw and controlled ratings of the results whose votes know the style of both answers.
 
     A covariate is used where every such vote has it; ``None`` where no vote knows even a length.
@@ -148,6 +150,7 @@ def style_control(results: Iterable[Result], anchor: str, level: float = 0.95) -
         },
         anchor=anchor,
         level=level,
+        weight=None if weight == "vote" else [c.weight for c in comparisons_of((r for r, _, _ in rows), weight=weight)],
     )
 
 
@@ -190,9 +193,11 @@ def _columns(comparisons: Sequence[Comparison]) -> Comparisons:
     )
 
 
-def _style(results: Sequence[Result], anchor: str, level: float) -> tuple[StyleControl | None, list[str]]:
+def _style(
+    results: Sequence[Result], anchor: str, level: float, weight: Literal["vote", "item"]
+) -> tuple[StyleControl | None, list[str]]:
     try:
-        style = style_control(results, anchor, level)
+        style = style_control(results, anchor, level, weight)
     except DataError as error:
         return None, [str(error)]
     if style is None:
@@ -240,7 +245,7 @@ def _standing(policy: PolicyReport, tally: Counter[str], controlled: Any) -> Sta
     )
 
 
-def _bias(votes: Sequence[Vote], models: Mapping[str, str] | None) -> list[BiasBlock]:
+def bias_blocks(votes: Sequence[Vote], models: Mapping[str, str] | None = None) -> list[BiasBlock]:
     """One block for each model judge and one for all people."""
     judges = sorted({vote.judge for vote in votes if vote.kind == "model" and not _unseen(vote)})
     blocks = [bias_of(judge, votes, models=models) for judge in judges]

@@ -7,10 +7,13 @@ import dataclasses
 import io
 import json
 from collections.abc import Sequence
+from typing import Any
 
+from pytest_elo.rating.style import StyleControl
+from pytest_elo.votes.bias import BiasBlock
 from pytest_elo.votes.leaderboard import Leaderboard, Standing
 
-__all__ = ["to_csv", "to_json", "to_table"]
+__all__ = ["bias_document", "board_document", "style_lines", "to_csv", "to_json", "to_table"]
 
 _COLUMNS = [field.name for field in dataclasses.fields(Standing)]
 
@@ -30,7 +33,7 @@ def to_table(board: Leaderboard) -> str:
         [
             f"anchor {board.anchor} = 1000, ties {board.ties}, results: {statuses}",
             tabulate(rows, headers=header, disable_numparse=True),
-            *_style_lines(board),
+            *style_lines(board.style),
             *(line for block in board.bias for line in block.lines()),
             *map(str, board.self_preference),
             *map(str, board.agreement),
@@ -51,11 +54,17 @@ def to_csv(board: Leaderboard) -> str:
 
 def to_json(board: Leaderboard) -> str:
     """Everything in the board, with the derived numbers and warnings of each bias block."""
-    values = dataclasses.asdict(board)
-    for block, shown in zip(board.bias, values["bias"], strict=True):
-        shown["slot_z"] = block.slot_z
-        shown["warnings"] = list(block.warnings)
-    return json.dumps(values, indent=2, sort_keys=True, default=list) + "\n"
+    return json.dumps(board_document(board), indent=2, sort_keys=True, default=list) + "\n"
+
+
+def board_document(board: Leaderboard) -> dict[str, Any]:
+    """The board as plain values."""
+    return dataclasses.asdict(board) | {"bias": [bias_document(block) for block in board.bias]}
+
+
+def bias_document(block: BiasBlock) -> dict[str, Any]:
+    """A bias block as plain values, with what follows from them."""
+    return dataclasses.asdict(block) | {"slot_z": block.slot_z, "warnings": list(block.warnings)}
 
 
 def rank_text(standing: Standing) -> str:
@@ -97,12 +106,13 @@ def _controlled(standing: Standing) -> str:
     return f"{standing.controlled_elo:.0f}" + (f" ±{width:.0f}" if width else "")
 
 
-def _style_lines(board: Leaderboard) -> Sequence[str]:
-    if board.style is None:
+def style_lines(style: StyleControl | None) -> Sequence[str]:
+    """What one standard deviation of each covariate is worth; empty without style control."""
+    if style is None:
         return []
     parts = [
         f"{c.name} {c.elo_per_sd:+.0f}" + (f" ±{c.half_width:.0f}" if c.half_width is not None else "")
-        for c in board.style.coefficients
+        for c in style.coefficients
     ]
-    clusters = ", ".join(f"{count} {kind}s" for kind, count in board.style.clusters.items())
+    clusters = ", ".join(f"{count} {kind}s" for kind, count in style.clusters.items())
     return [f"style, Elo per standard deviation: {', '.join(parts) or 'nothing varies'} (clusters: {clusters})"]

@@ -78,14 +78,17 @@ class Vote:
         """Both policies in alphabetical order."""
         return (self.a, self.b) if self.a <= self.b else (self.b, self.a)
 
-    def to_json(self) -> str:
-        """One ASCII line; fields at their default are left out."""
-        values = {
+    def to_dict(self) -> dict[str, Any]:
+        """Fields at their default are left out."""
+        return {
             f.name: getattr(self, f.name)
             for f in dataclasses.fields(self)
             if f.name in _ALWAYS or getattr(self, f.name) not in _default(f)
         }
-        return json.dumps(values, separators=(", ", ": "))
+
+    def to_json(self) -> str:
+        """One ASCII line."""
+        return json.dumps(self.to_dict(), separators=(", ", ": "))
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], where: str) -> Vote:

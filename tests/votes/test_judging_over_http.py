@@ -61,7 +61,8 @@ async def judged(base_url: str, rows: Rows) -> list[Ruling]:
             for policy, length in (("baseline", 3), ("r3", 9))
         ]
         ask = gateway.ask_as(Tag("arena", item, "judge", role="judge"))
-        rulings += await judge_item(task, item, contestants, judges_of(task, ask, gateway.model), anchor="baseline")
+        judges = judges_of(task, ask, gateway.model)
+        rulings += await judge_item(task, item, contestants, lambda _, judges=judges: judges, anchor="baseline")
     await gateway.aclose()
     return rulings
 

@@ -12,6 +12,8 @@ from typing import Any
 
 from pytest_elo.gates.results import GateResult
 from pytest_elo.gates.words import summary
+from pytest_elo.report.arena import Arena
+from pytest_elo.report.arena_text import arena_columns, arena_sentences, arena_title, bias_columns, warnings_of
 from pytest_elo.report.budget import budget_lines, budgets_of
 from pytest_elo.report.build import Report
 from pytest_elo.report.details import detail_columns
@@ -42,6 +44,7 @@ def page(report: Report) -> str:
         "FACTS": "".join(f"<li>{escape(line)}</li>" for line in header_lines(report)),
         "GATES": "".join(_gates(report.gates)),
         "TABLES": "".join(_tables(report)),
+        "ARENAS": "".join(_arena(arena) for arena in report.arenas),
         "PLOTS": "".join(_figure(plot) for plot in drawn) if drawn else f"<p class=missing>{escape(_why(report))}</p>",
         "REMARKS": "".join(f"<li>{escape(line)}</li>" for line in remarks(report)),
         "DATA": _inert_json(page_data(report)),
@@ -74,6 +77,16 @@ def _tables(report: Report) -> Iterator[str]:
     yield _table(*detail_columns(report.rating, names), "Behind each ΔElo", "numbers tasks")
     if report.online is not None:
         yield f"<pre>{escape(chr(10).join(online_lines(report.online)))}</pre>"
+
+
+def _arena(arena: Arena) -> str:
+    ratings, bias = arena_columns(arena), bias_columns(arena)
+    tables = _table(*ratings, "Ratings within this task, raw and with style controlled") if ratings[0] else ""
+    tables += _table(*bias, "Who judged, and how far that can be believed", "numbers judges") if bias[0] else ""
+    warnings = "".join(f"<li class=warning>{escape(line)}</li>" for line in warnings_of(arena))
+    lines = "".join(f"<li>{escape(line)}</li>" for line in arena_sentences(arena))
+    title = escape(arena_title(arena))
+    return f'<section class=arena aria-label="{title}"><h2>{title}</h2>{tables}<ul>{warnings}{lines}</ul></section>'
 
 
 def _table(rows: Sequence[Sequence[str]], heads: Sequence[str], caption: str, kind: str = "numbers") -> str:

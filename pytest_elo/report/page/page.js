@@ -3,10 +3,11 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 const LETTERS = {
-  correct: "✓", wrong: "W", partial: "P", no_answer: "N", truncated: "T", empty: "O", refused: "R", filtered: "L",
+  correct: "✓", wrong: "W", partial: "P", answered: "A", no_answer: "N", truncated: "T", empty: "O", refused: "R", filtered: "L",
   context_exceeded: "C", limit_exceeded: "X", infra_error: "E", config_error: "E", unfaithful: "U",
 };
 const DROPPED = new Set(["infra_error", "config_error", "unfaithful"]);
+const ANSWERED = "answered"; // an arena's answers have no score: votes compare them
 const CHUNK = 300;
 
 function element(name, text, properties) {
@@ -24,7 +25,8 @@ const scoreOf = (number) => data.outcomes[number][4];
 const tokensOf = (number) => data.outcomes[number][5];
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 const mean = (values) => (values.length ? sum(values) / values.length : null);
-const scored = (cell) => cell.filter((number) => !DROPPED.has(statusOf(number)));
+const isAnswered = (cell) => cell.some((number) => statusOf(number) === ANSWERED);
+const scored = (cell) => isAnswered(cell) ? [] : cell.filter((number) => !DROPPED.has(statusOf(number)));
 
 for (const row of rows) {
   const means = row.cells.map((cell) => mean(scored(cell).map(scoreOf))).filter((value) => value !== null);
@@ -87,8 +89,8 @@ function drawCell(row, cell, strategy, name) {
   const place = element("td");
   if (!cell.length) return place;
   const score = mean(scored(cell).map(scoreOf));
-  const kind = score === null ? "sx" : score === 1 ? "s1" : score === 0 ? "s0" : "s5";
-  const label = cell.length === 1 ? LETTERS[statusOf(cell[0])] || "?" : score === null ? "E" : score.toFixed(2);
+  const kind = isAnswered(cell) ? "sa" : score === null ? "sx" : score === 1 ? "s1" : score === 0 ? "s0" : "s5";
+  const label = cell.length === 1 ? LETTERS[statusOf(cell[0])] || "?" : isAnswered(cell) ? "A" : score === null ? "E" : score.toFixed(2);
   const said = cell.map((number) => statusOf(number).replace("_", " ")).join(", ");
   const button = element("button", label, { type: "button", className: kind, tabIndex: -1 });
   button.setAttribute("aria-label", `${name}, ${data.strategies[strategy]}: ${said}`);
@@ -132,7 +134,8 @@ function drawCase(number) {
   const box = element("section");
   const list = element("dl");
   const facts = [
-    ["repeat", repeat], ["status", statusOf(number).replace("_", " ")], ["score", score], ["answer", found.answer],
+    ["repeat", repeat], ["status", statusOf(number).replace("_", " ")],
+    ["score", statusOf(number) === ANSWERED ? null : score], ["answer", statusOf(number) === ANSWERED ? null : found.answer],
     ["expected", found.expected], ["detail", found.detail], ["ended by", found.finish_reason],
     ["marks", (found.marks || []).join(", ")], ["tokens", tokens.toLocaleString("en")],
   ];
@@ -206,9 +209,10 @@ const head = element("tr");
 head.append(element("th", "item", { scope: "col" }), ...data.strategies.map((name) => element("th", name, { scope: "col" })));
 byId("map").tHead.append(head);
 const legend = [["s1", "right"], ["s5", "in part"], ["s0", "not right"], ["sx", "no doing of the model"]];
+if (data.statuses.includes(ANSWERED)) legend.splice(3, 0, ["sa", "judged in pairs"]);
 for (const [kind, text] of legend) byId("legend").append(element("span", "", { className: kind }), `${text} `);
 const letters = data.statuses.map((name) => `${LETTERS[name] || "?"} ${name.replace("_", " ")}`).join(", ");
-byId("legend").append(document.createTextNode(` ${letters}. Arrow keys move between cells, Enter opens one.`));
+byId("legend").append(document.createTextNode(` | ${letters}. Arrow keys move between cells, Enter opens one.`));
 if (data.cases_left_out) byId("legend").append(document.createTextNode(` ${data.cases_left_out} failed cases have no details here; failures.jsonl has them all.`));
 update();
 const first = byId("map").querySelector("button");

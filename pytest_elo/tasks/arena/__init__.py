@@ -5,9 +5,17 @@
 
 from __future__ import annotations
 
-from pytest_elo.tasks.arena.contest import Ruling, constant_answers, judge_adaptively, judge_item, judges_of
-from pytest_elo.tasks.arena.judging import Contestant, Judge, OrderVerdict, Pair, PairVerdict, judge_pair
-from pytest_elo.tasks.arena.task import ANSWERED, ArenaProblem, ArenaTask, load
+from pytest_elo.tasks.arena.contest import (
+    Ruling,
+    constant_answers,
+    judge_adaptively,
+    judge_item,
+    judge_pairings,
+    judges_of,
+)
+from pytest_elo.tasks.arena.judging import ANSWERED, Contestant, Judge, OrderVerdict, Pair, PairVerdict, judge_pair
+from pytest_elo.tasks.arena.plans import Pairing
+from pytest_elo.tasks.arena.task import ArenaProblem, ArenaTask, load
 from pytest_elo.tasks.arena.template import DEFAULT_TEMPLATE, JudgeTemplate
 
 __all__ = [
@@ -21,11 +29,13 @@ __all__ = [
     "OrderVerdict",
     "Pair",
     "PairVerdict",
+    "Pairing",
     "Ruling",
     "constant_answers",
     "judge_adaptively",
     "judge_item",
     "judge_pair",
+    "judge_pairings",
     "judges_of",
     "load",
 ]

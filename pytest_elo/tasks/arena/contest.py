@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_elo.errors import ConfigError
@@ -12,7 +12,7 @@ from pytest_elo.tasks.arena.judging import Contestant, Judge, Pair, PairVerdict,
 from pytest_elo.tasks.arena.plans import AdaptivePlan, Pairing
 from pytest_elo.tasks.arena.task import ArenaTask
 
-__all__ = ["Ruling", "constant_answers", "judge_adaptively", "judge_item", "judges_of"]
+__all__ = ["JudgesOf", "Ruling", "constant_answers", "judge_adaptively", "judge_item", "judge_pairings", "judges_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,16 @@ class Ruling:
 
     pair: Pair
     verdict: PairVerdict
+
+
+JudgesOf = Callable[[Pairing], Sequence[Judge]]
+"""The judges of a pairing: each pair is asked about, and paid for, under its own name."""
+Settled = Callable[[Ruling], None]
+"""Told of every pair the moment it is judged, so that no verdict that was paid for is lost with the rest."""
+
+
+def _unheard(_: Ruling) -> None:
+    """Nobody asked to be told."""
 
 
 def judges_of(task: ArenaTask, ask: Ask, own_model: str) -> tuple[Judge, ...]:
@@ -50,19 +60,38 @@ async def judge_item(
     task: ArenaTask,
     item_id: str,
     contestants: Sequence[Contestant],
-    judges: Sequence[Judge],
+    judges: JudgesOf,
     *,
     anchor: str,
     repeat: int = 0,
+    settled: Settled = _unheard,
 ) -> tuple[Ruling, ...]:
     """Judge all planned pairs of one prompt at once (plans ``all`` and ``anchor``)."""
     by_policy = {contestant.policy: contestant for contestant in contestants}
     pairings = task.pairings(item_id, list(by_policy), anchor)
-    return await _judge(task, pairings, {item_id: by_policy}, judges, repeat)
+    return await judge_pairings(task, pairings, contestants, judges, repeat=repeat, settled=settled)
+
+
+async def judge_pairings(
+    task: ArenaTask,
+    pairings: Sequence[Pairing],
+    contestants: Sequence[Contestant],
+    judges: JudgesOf,
+    *,
+    repeat: int = 0,
+    settled: Settled = _unheard,
+) -> tuple[Ruling, ...]:
+    """Judge these pairs of one prompt's answers at once; the rulings stand in the pairs' order."""
+    by_item = {pairing.item_id: {c.policy: c for c in contestants} for pairing in pairings}
+    return await _judge(task, pairings, by_item, judges, repeat, settled)
 
 
 async def judge_adaptively(
-    task: ArenaTask, contestants: Mapping[str, Sequence[Contestant]], judges: Sequence[Judge]
+    task: ArenaTask,
+    contestants: Mapping[str, Sequence[Contestant]],
+    judges: JudgesOf,
+    *,
+    settled: Settled = _unheard,
 ) -> tuple[tuple[Ruling, ...], str]:
     """Judge ``task.budget`` pairs of a finished run, the most informative first; also the saving as text.
 
@@ -78,7 +107,7 @@ async def judge_adaptively(
     plan = AdaptivePlan(policies, complete, budget=task.budget)
     rulings: list[Ruling] = []
     while batch := plan.next_batch():
-        judged = await _judge(task, batch, by_item, judges, repeat=0)
+        judged = await _judge(task, batch, by_item, judges, 0, settled)
         plan.record((pairing, r.verdict.share) for pairing, r in zip(batch, judged, strict=True))
         rulings += judged
     return tuple(rulings), plan.saving
@@ -88,9 +117,14 @@ async def _judge(
     task: ArenaTask,
     pairings: Sequence[Pairing],
     contestants: Mapping[str, Mapping[str, Contestant]],
-    judges: Sequence[Judge],
+    judges: JudgesOf,
     repeat: int,
+    settled: Settled,
 ) -> tuple[Ruling, ...]:
-    pairs = [task.pair(pairing, contestants[pairing.item_id], repeat) for pairing in pairings]
-    verdicts = await together([judge_pair(pair, judges, template=task.template) for pair in pairs])
-    return tuple(Ruling(pair, verdict) for pair, verdict in zip(pairs, verdicts, strict=True))
+    async def ruling(pairing: Pairing) -> Ruling:
+        pair = task.pair(pairing, contestants[pairing.item_id], repeat)
+        found = Ruling(pair, await judge_pair(pair, judges(pairing), template=task.template))
+        settled(found)
+        return found
+
+    return tuple(await together([ruling(pairing) for pairing in pairings]))

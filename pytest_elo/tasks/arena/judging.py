@@ -11,7 +11,7 @@ import hashlib
 import re
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from pytest_elo.errors import GatewayError
 from pytest_elo.records import Ask, Comparison, Message, Outcome, Reply
@@ -19,6 +19,7 @@ from pytest_elo.tasks.arena.template import DEFAULT_TEMPLATE, JudgeTemplate, Quo
 from pytest_elo.tasks.arena.verdict import Slot, mask_verdicts, panel_majority, read_verdict, settle_orders
 
 __all__ = [
+    "ANSWERED",
     "Contestant",
     "Judge",
     "OrderVerdict",
@@ -36,6 +37,9 @@ PairStatus = Literal["consistent", "inconsistent", "identical", "incomplete", "e
 _REMINDER = "Your reply holds no verdict. Reply with one label and nothing else: [[A]], [[B]] or [[C]]."
 _ERROR_TEXT = re.compile(r"\$?ERROR\$?|\*\*NETWORK ERROR.*\*\*|API REQUEST ERROR.*", re.DOTALL)
 """What harnesses store in place of an answer once their retries are used up."""
+ANSWERED: Final = "answered"
+"""The status of an arena answer: it is there, and only pairs say what it is worth."""
+
 _UNANSWERED = {
     "infra_error",
     "config_error",
@@ -59,7 +63,8 @@ class Contestant:
     @classmethod
     def of(cls, outcome: Outcome, text: str) -> Contestant:
         """The answer behind an outcome; statuses without an answer keep their name as the reason."""
-        failed = outcome.status if outcome.status in _UNANSWERED else None
+        missing = outcome.status in _UNANSWERED or (outcome.status != ANSWERED and not text.strip())
+        failed = outcome.status if missing else None
         return cls(policy=outcome.strategy, text=text, model=outcome.model, failed=failed)
 
 
@@ -126,6 +131,15 @@ class PairVerdict:
     reason: str | None = None
     orders: Sequence[OrderVerdict] = ()
     marks: Sequence[str] = ()
+
+    @property
+    def used_calls(self) -> dict[str, bool]:
+        """Every judge's call: used, or paid for and without a verdict."""
+        return {
+            call_id: order.slot is not None and call_id == order.call_ids[-1]
+            for order in self.orders
+            for call_id in order.call_ids
+        }
 
     def comparison(self) -> Comparison | None:
         """The comparison that enters the rating, or ``None`` when the pair does not count."""

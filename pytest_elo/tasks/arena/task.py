@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, get_args
 from pytest_elo._text import did_you_mean
 from pytest_elo.errors import ConfigError
 from pytest_elo.records import Grade, Message, Outcome, Reply
-from pytest_elo.tasks.arena.judging import Contestant, Pair
+from pytest_elo.tasks.arena.judging import ANSWERED, Contestant, Pair
 from pytest_elo.tasks.arena.plans import Pairing, all_pairs, anchor_pairs
 from pytest_elo.tasks.arena.prompts import ArenaPrompt, read_prompts
 from pytest_elo.tasks.arena.template import DEFAULT_TEMPLATE, JudgeTemplate
@@ -21,11 +21,11 @@ from pytest_elo.tasks.parsing import unanswered, visible
 
 __all__ = ["ANSWERED", "ArenaProblem", "ArenaTask", "PlanKind", "load"]
 
-ANSWERED: Final = "answered"
-"""The status of an arena answer: it is there, and only pairs say what it is worth."""
-
 JUDGING_VERSION: Final = 1
 """Part of the fingerprint: raise it with any change of what a verdict is taken to say."""
+
+PEOPLE: Final = "people"
+"""In place of a judge's name: no model is asked, people vote."""
 
 PlanKind = Literal["all", "anchor", "adaptive"]
 
@@ -61,13 +61,20 @@ class ArenaTask:
     prompts: Sequence[ArenaPrompt]
     warnings: Sequence[str]
     max_tokens: int
+    path: Path
     judges: Sequence[str]
     """Models of the panel; empty: the run's own model, which then judges itself and says so."""
+    by_people: bool
+    """No model judges: the answers wait for ``pytest-elo vote``."""
     template: JudgeTemplate
     plan: PlanKind
     budget: int | None
     judge_max_tokens: int
-    allow_self_judging: bool
+
+    @property
+    def judged_in_pairs(self) -> bool:
+        """Makes one test of all strategies' answers to an item (see ``Task``)."""
+        return True
 
     @cached_property
     def item_ids(self) -> Sequence[str]:
@@ -79,7 +86,7 @@ class ArenaTask:
             "version": JUDGING_VERSION,
             "prompts": [asdict(prompt) for prompt in self.prompts],
             "max_tokens": self.max_tokens,
-            "judges": list(self.judges),
+            "judges": [PEOPLE] if self.by_people else list(self.judges),
             "template": self.template.fingerprint,
             "judge_max_tokens": self.judge_max_tokens,
         }
@@ -103,6 +110,11 @@ class ArenaTask:
             max_tokens=prompt.max_tokens or self.max_tokens,
         )
 
+    def shown(self, item_id: str) -> str:
+        """The prompt as judges and voters see it."""
+        prompt = self._by_id[item_id]
+        return prompt.prompt if not prompt.system else f"{prompt.system}\n\n{prompt.prompt}"
+
     def contestant(self, outcome: Outcome, text: str) -> Contestant:
         """The answer behind an outcome as a judge sees it: without reasoning blocks."""
         return Contestant.of(outcome, visible(text).strip())
@@ -119,7 +131,7 @@ class ArenaTask:
         return Pair(
             task_id=self.task_id,
             item_id=pairing.item_id,
-            prompt=prompt.prompt if not prompt.system else f"{prompt.system}\n\n{prompt.prompt}",
+            prompt=self.shown(pairing.item_id),
             a=contestants[pairing.a],
             b=contestants[pairing.b],
             repeat=repeat,
@@ -138,13 +150,12 @@ def load(
     plan: str = "all",
     budget: int | None = None,
     judge_max_tokens: int = 1024,
-    allow_self_judging: bool = False,
 ) -> ArenaTask:
     """Load prompts and the way of judging.
 
-    ``judge`` is a model or a panel of models; ``template`` a file beside the prompts; ``plan`` one of
-    ``all``, ``anchor``, ``adaptive`` (which needs a ``budget`` in pairs). Raises :class:`ConfigError` for
-    settings and :class:`DataError` for the file.
+    ``judge`` is a model, a panel of models, or ``people`` for none; ``template`` a file beside the
+    prompts; ``plan`` one of ``all``, ``anchor``, ``adaptive`` (which needs a ``budget`` in pairs). Raises
+    :class:`ConfigError` for settings and :class:`DataError` for the file.
     """
     path = Path(path)
     if plan not in get_args(PlanKind):
@@ -157,16 +168,21 @@ def load(
     judges = (judge,) if isinstance(judge, str) else tuple(judge)
     if len(set(judges)) != len(judges) or not all(isinstance(name, str) and name for name in judges):
         raise ConfigError(f"tasks.{task_id}.judge: give a model or a list of different models")
+    if PEOPLE in judges and (len(judges) > 1 or plan == "adaptive"):
+        raise ConfigError(
+            f"tasks.{task_id}.judge: {PEOPLE} stand alone, under plan all or anchor; they vote afterwards"
+        )
     file = read_prompts(path)
     return ArenaTask(
         task_id=task_id,
         prompts=file.prompts,
         warnings=file.warnings,
         max_tokens=max_tokens,
-        judges=judges,
+        path=path,
+        judges=() if judges == (PEOPLE,) else judges,
+        by_people=judges == (PEOPLE,),
         template=JudgeTemplate.read(path.parent / template) if template else DEFAULT_TEMPLATE,
         plan=plan,  # type: ignore[arg-type]  # checked above
         budget=budget,
         judge_max_tokens=judge_max_tokens,
-        allow_self_judging=allow_self_judging,
     )

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_elo.errors import DataError
+from pytest_elo.ledger.rundir import CONTESTS
 from pytest_elo.tasks.arena.judging import Pair, failure_of
+from pytest_elo.votes.contests import pairs_of_run
 
 __all__ = ["BALLOTS", "Ballot", "ballots_of", "read_ballots", "write_ballots"]
 
@@ -65,8 +67,14 @@ def write_ballots(directory: Path, ballots: Iterable[Ballot]) -> None:
 
 
 def read_ballots(directory: Path) -> Sequence[Ballot]:
-    """All ballots, each pair once. Raises :class:`DataError` naming file and line."""
+    """All ballots, each pair once: those of ``ballots.jsonl``, or the pairs of a run that has an arena.
+
+    Raises :class:`DataError` naming file and line.
+    """
     path = directory / BALLOTS
+    contests = directory / CONTESTS
+    if contests.exists() and not path.exists():
+        return _of_a_run(directory)
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -81,6 +89,13 @@ def read_ballots(directory: Path) -> Sequence[Ballot]:
     if not found:
         raise DataError(f"{path}: holds no pair to vote on")
     return tuple(found.values())
+
+
+def _of_a_run(directory: Path) -> Sequence[Ballot]:
+    ballots = ballots_of(pairs_of_run(directory))
+    if not ballots:
+        raise DataError(f"{directory}: no two answers to one prompt differ, so there is nothing to vote on")
+    return ballots
 
 
 def _ballot(line: str, where: str) -> Ballot:

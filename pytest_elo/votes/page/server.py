@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 from pytest_elo.errors import ConfigError, DataError
+from pytest_elo.ledger.rundir import CONTESTS
 from pytest_elo.votes.page.booth import Booth
 from pytest_elo.votes.page.markdown import render
 from pytest_elo.votes.store import VOTES
@@ -69,6 +70,8 @@ def serve(directory: str | Path, port: int = 8765, *, say: Callable[[str], None]
             server.serve_forever()
         for line in server.booth.agreement():
             say(line)
+        if (Path(directory) / CONTESTS).exists():
+            say(f"pytest-elo report {directory} rates the run with these votes")
 
 
 class _Handler(BaseHTTPRequestHandler):

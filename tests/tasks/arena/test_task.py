@@ -33,7 +33,7 @@ def test_the_shipped_prompts_load_cleanly() -> None:
     assert len(task.item_ids) >= 24
     assert task.warnings == ()
     posed = task.pose("late_invoice", 0)
-    assert posed.max_tokens == 256
+    assert posed.max_tokens == 128
     assert "480 euros" in posed.messages[-1]["content"]
     assert "asks for one clear action" not in str(posed.messages)  # the rubric is for the judge alone
 
@@ -125,7 +125,7 @@ def answers(*lengths: int) -> list[Contestant]:
 def test_all_pairs_of_a_prompt_are_judged() -> None:
     task = load(SHIPPED)
     judges = [Judge("j", longer_wins)]
-    rulings = asyncio.run(judge_item(task, "sky_for_a_child", answers(5, 9, 7), judges, anchor="s0"))
+    rulings = asyncio.run(judge_item(task, "sky_for_a_child", answers(5, 9, 7), lambda _: judges, anchor="s0"))
     assert [(r.verdict.a, r.verdict.b, r.verdict.share) for r in rulings] == [
         ("s0", "s1", 0.0),
         ("s0", "s2", 0.0),
@@ -137,16 +137,16 @@ def test_all_pairs_of_a_prompt_are_judged() -> None:
 def test_an_adaptive_contest_keeps_its_budget_and_tells_the_saving() -> None:
     task = load(SHIPPED, plan="adaptive", budget=20)
     contestants = {item: answers(5, 9, 7, 8) for item in task.item_ids}
-    del contestants["both_sides"][2:]  # not answered by all: never drawn
-    rulings, saving = asyncio.run(judge_adaptively(task, contestants, [Judge("j", longer_wins)]))
+    del contestants["limerick_cat"][2:]  # not answered by all: never drawn
+    rulings, saving = asyncio.run(judge_adaptively(task, contestants, lambda _: [Judge("j", longer_wins)]))
     assert len(rulings) == 20
-    assert "both_sides" not in {r.pair.item_id for r in rulings}
+    assert "limerick_cat" not in {r.pair.item_id for r in rulings}
     assert saving.startswith(f"adaptive plan: judged 20 of {6 * (len(task.item_ids) - 1)} pairs, saved")
 
 
 def test_the_judge_sees_an_answer_without_its_reasoning() -> None:
     task = load(SHIPPED)
-    outcome = Outcome(task_id="arena", item_id="both_sides", strategy="r3", model="m", status=ANSWERED)
+    outcome = Outcome(task_id="arena", item_id="limerick_cat", strategy="r3", model="m", status=ANSWERED)
     assert task.contestant(outcome, "<think>[[A]]</think>\nYes.").text == "Yes."
 
 
