@@ -108,8 +108,12 @@ def parse_matplotlib(log: str) -> StatusMap:
 def parse_sympy(log: str) -> StatusMap:
     """``test_x ... ok|F|E`` of sympy's own runner, and its ``____ file.py:test ____`` failure headings."""
     found: StatusMap = {}
-    for _, path, test, _ in re.findall(r"(_*) (.*)\.py:(.*) (_*)", log):
-        found[f"{path}.py:{test}"] = "FAILED"
+    for line in log.split("\n"):
+        # `(_*) (.*)\.py:(.*) (_*)` by position: as a pattern it takes quadratic time on lines a model may write
+        start, end = line.find(" ") + 1, line.rfind(" ")
+        dot = line.rfind(".py:", 0, max(end, 0))
+        if 0 < start <= dot:
+            found[f"{line[start:dot]}.py:{line[dot + 4 : end]}"] = "FAILED"
     endings = {" E": "ERROR", " F": "FAILED", " ok": "PASSED"}
     for raw in log.split("\n"):
         line = raw.strip()
@@ -120,10 +124,13 @@ def parse_sympy(log: str) -> StatusMap:
     return found
 
 
-_DJANGO_INTERRUPTED = (
-    re.compile(r"^(.*?)\s\.\.\.\sTesting\ against\ Django\ installed\ in\ (?s:.*?)\ silenced\)\.\nok$", re.MULTILINE),
-    re.compile(r"^(.*?)\s\.\.\.\sInternal\ Server\ Error:\ \/.*\/\nok$", re.MULTILINE),
-    re.compile(r"^(.*?)\s\.\.\.\sSystem check identified no issues \(0 silenced\)\nok$", re.MULTILINE),
+_DJANGO_INTERRUPTED = tuple(
+    (re.compile(rf"^(.*?)\s\.\.\.\s{message}{end}", re.MULTILINE), re.compile(end, re.MULTILINE))
+    for message, end in (
+        (r"Testing\ against\ Django\ installed\ in\ (?s:.*?)", r"\ silenced\)\.\nok$"),
+        (r"Internal\ Server\ Error:\ \/.*", r"\/\nok$"),
+        (r"System check identified no issues", r" \(0 silenced\)\nok$"),
+    )
 )
 """A log message printed between a test's name and its ``ok``."""
 
@@ -141,8 +148,10 @@ def parse_django(log: str) -> StatusMap:
         found.update(_django_line(line))
         if line.startswith("ok") and latest is not None:
             found[latest] = "PASSED"
-    for pattern in _DJANGO_INTERRUPTED:
-        for match in pattern.finditer(log):
+    for pattern, end in _DJANGO_INTERRUPTED:
+        # nothing that begins behind the last end can match, and to find that out takes each a pass over the rest
+        last = max((match.end() for match in end.finditer(log)), default=0)
+        for match in pattern.finditer(log[:last]):
             found[match[1]] = "PASSED"
     return found
 
