@@ -326,7 +326,11 @@ class Problem(Protocol):
 
 
 class Task(Protocol):
-    """A family of items, loaded once per process; everything it does is a pure function of its data."""
+    """A family of items, loaded once per process; everything it does is a pure function of its data.
+
+    A task may have ``distinct_ids``: one item of each sort that differs in the optional members of its problems.
+    Strategies are then checked against these alone when items are collected, else against every item.
+    """
 
     @property
     def task_id(self) -> str: ...

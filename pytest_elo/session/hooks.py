@@ -11,6 +11,7 @@ import pytest
 
 from pytest_elo.errors import EloError
 from pytest_elo.session.apart import is_on_another_host
+from pytest_elo.session.collect import uninterrupted_by_gc
 from pytest_elo.session.controller import USAGE_PREFIX, Controller
 from pytest_elo.session.item import ItemState
 from pytest_elo.session.live import LiveLedger
@@ -79,6 +80,11 @@ class RunnerPlugin:
 
     def live_ledger(self) -> LiveLedger:
         return LiveLedger(self.runner.journal)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection(self) -> Generator[None, object, object]:
+        with uninterrupted_by_gc():
+            return (yield)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
