@@ -164,8 +164,12 @@ class ControllerPlugin:
         if report.failed:
             self.controller.collection_failed(str(report.longrepr))
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
         self.controller.saw(report)
+        yield
+        # The terminal keeps every report to the end; what it carried has arrived.
+        vars(report).pop("elo_events", None)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, Any] | None:
         return test_status(report)

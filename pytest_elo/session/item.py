@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,9 @@ class ItemState:
     """Kept in the item's stash, which lives as long as the item: a rerun finds what came before it."""
 
     posed: Posed | None = None
+    """Of the current run, until it ends: prompts and replies are not held for longer."""
+    ended: tuple[int, Sequence[str]] = (0, ())
+    """Tokens and calls of the run that ended last."""
     has_failed: bool = False
     reruns: int = -1
     earlier_tokens: int = 0
@@ -39,11 +43,11 @@ class ItemState:
         # pytest-rerunfailures counts executions on the item, those of a worker that crashed included
         known = getattr(item, "execution_count", 1) - 1
         self.reruns = max(self.reruns + 1, known if isinstance(known, int) else 0)
-        if self.posed is not None:
-            self.earlier_tokens += self.posed.tokens
-            runner.discard(self.posed)
-        self.posed, self.has_failed = None, False
-        self.calls = []
+        self._end()
+        tokens, calls = self.ended
+        self.earlier_tokens += tokens
+        runner.discard(calls)
+        self.ended, self.has_failed = (0, ()), False
         return self.reruns
 
     def require_outcome(self) -> None:
@@ -55,6 +59,13 @@ class ItemState:
         self.has_failed = self.has_failed or report.failed
         if self.posed is not None and self.posed.outcome is not None:
             report.elo_status = self.posed.outcome.status
+        if report.when == "teardown":
+            self._end()
+
+    def _end(self) -> None:
+        if self.posed is not None:
+            self.ended = (self.posed.tokens, tuple(self.posed.call_ids))
+        self.posed, self.calls = None, []
 
     def write_properties(self, item: pytest.Item, when: str) -> None:
         """For JUnit XML and JSON reports: strategy, status, score and cost as plain text and numbers."""

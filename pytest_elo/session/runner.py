@@ -208,9 +208,9 @@ class Runner:
             self._restart(key)
         return Posed(key, key.task.pose(key.item_id, key.repeat), self._recorder(key, rerun))
 
-    def discard(self, replaced: Posed) -> None:
+    def discard(self, calls: Sequence[str]) -> None:
         """The calls of a trial that is run again were paid for and not used."""
-        self.journal.settle(dict.fromkeys(replaced.call_ids, False))
+        self.journal.settle(dict.fromkeys(calls, False))
 
     def _restart(self, key: TrialKey) -> None:
         """In a replay a rerun finds the same recordings; everywhere else it is a new sample."""
