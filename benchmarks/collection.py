@@ -125,6 +125,7 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--only", nargs="*", metavar="NAME", help="parts of names")
+    parser.add_argument("--json", type=Path, help="append a JSON line a suite")
     options = parser.parse_args()
     line = "{:<32}{:>9}{:>9}{:>9}{:>11}"
     print(line.format("", "wall s", "CPU s", "peak MB", "items"), flush=True)
@@ -139,6 +140,10 @@ def main() -> None:
         for label, measured in ((name, costs), ("  of these one, by -k", one)):
             wall, cpu = (statistics.median(getattr(cost, part) for cost in measured) for part in ("wall_s", "cpu_s"))
             peak = max(cost.peak_mb for cost in measured)
+            if options.json:
+                told = {"case": label.strip(), "wall_s": wall, "cpu_s": cpu, "peak_mb": peak}
+                with options.json.open("a") as file:
+                    file.write(json.dumps(told) + "\n")
             print(line.format(label, f"{wall:.2f}", f"{cpu:.2f}", f"{peak:.0f}", measured[-1].collected), flush=True)
 
 
