@@ -52,6 +52,8 @@ BENCHMARKS = (
     Benchmark("idle", ("--rounds", "40"), ("--rounds", "9"), measures=True),
     Benchmark("collection", ("--rounds", "3"), ("--items", "2000"), measures=True),
     *(_peers(items, latency_s) for items in (200, 2000) for latency_s in (0, 1)),
+    Benchmark("ledger_scale", (), ("--rows", "20000", "--peers-rows", "10000", "--rounds", "1")),
+    Benchmark("proxy", (), ("--requests", "64", "--in-flight", "16", "--latency-s", "0", "--rounds", "1")),
     Benchmark("rating_peers", ("--runs", "3"), ("--runs", "1", "--only", "fit table, 100 ")),
     Benchmark("rating_simulation", (), ("--replications", "20")),
     Benchmark("gate_false_alarms", (), ("--reruns", "2", "--items", "10")),

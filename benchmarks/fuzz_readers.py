@@ -152,6 +152,26 @@ def _tasks() -> Iterator[Target]:
     yield Target("arena yaml", ".yaml", read_prompts, [(data / "arena_prompts.yaml").read_bytes()])
 
 
+def _summed(path: Path) -> None:
+    from pytest_elo.ledger.stream import Watch, read_sums
+    from pytest_elo.ledger.totals import by_strategy, by_task_strategy, totals_of
+
+    totals = totals_of(read_sums(path, lambda text: None, Watch({("t", "i", "baseline", 0)}, 9)))
+    by_strategy(totals)
+    by_task_strategy(totals)
+
+
+def _joined(path: Path) -> None:
+    from pytest_elo.ledger.merge import join
+
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        run = Path(folder, "run")
+        run.mkdir()
+        for name in ("runs.jsonl", "outcomes.jsonl", "run.json"):
+            (run / name).write_bytes(path.read_bytes() if name == "outcomes.jsonl" else b"")
+        join([run], Path(folder, "out"))
+
+
 def _ledger() -> Iterator[Target]:
     from pytest_elo.gateway.recordings import Manifest, Recordings
     from pytest_elo.ledger.fold import Ledger
@@ -165,7 +185,9 @@ def _ledger() -> Iterator[Target]:
     outcome = Outcome(task_id="t", item_id="i", strategy="baseline", model="m", repeat=0, status="correct", score=1.0)
     rows = (row.to_json() + "\n").encode() * 3
     yield Target("runs.jsonl", ".jsonl", lambda path: list(read_attempts(path, lambda text: None)), [rows])
+    yield Target("runs.jsonl, sums", ".jsonl", _summed, [rows])
     lines = (outcome.to_json() + "\n").encode() * 3
+    yield Target("outcomes.jsonl, joined", ".jsonl", _joined, [lines])
     yield Target("outcomes.jsonl", ".jsonl", lambda path: list(read_outcomes(path, lambda text: None)), [lines])
     events = json.dumps({"open": row.to_dict()}) + "\n" + json.dumps({"outcome": outcome.to_dict()}) + "\n"
     events += '{"kept":{"c":true}}\n{"expected":{"t":{"baseline":2}}}\n{"note":"n"}\n'

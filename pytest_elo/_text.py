@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-__all__ = ["did_you_mean", "safe_id", "shorten"]
+__all__ = ["did_you_mean", "printable", "safe_id", "shorten"]
 
 _LIST_AT_MOST = 12
 _SAFE_ID = re.compile(r"[A-Za-z0-9_.-]{1,80}")
@@ -23,6 +23,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     if close:
         return f"; did you mean {by_lower_case[close[0]]!r}?"
     return f"; known: {', '.join(choices)}" if 0 < len(choices) <= _LIST_AT_MOST else ""
+
+
+def printable(text: str) -> str:
+    """``text`` without what steers a terminal: control and invisible characters other than line breaks are shown."""
+    if text.isprintable():
+        return text
+    return "".join(sign if sign.isprintable() or sign == "\n" else "\N{REPLACEMENT CHARACTER}" for sign in text)
 
 
 def safe_id(raw: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_elo._text import printable
 from pytest_elo.errors import EloError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run: Callable[[argparse.Namespace], int] = options.run
         return run(options)
     except EloError as error:
-        print(f"ERROR: {error}", file=sys.stderr)
+        print(printable(f"ERROR: {error}"), file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:
         return 0
@@ -42,6 +43,18 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--format", choices=("text", "md", "csv", "json", "latex", "html"), default="text")
     _rating_options(report)
     report.set_defaults(run=_report)
+
+    merge = commands.add_parser("merge", help="join shards or runs of the same settings, and judge their gates")
+    merge.add_argument("directories", type=Path, nargs="+", metavar="DIR")
+    merge.add_argument("--out", type=Path, required=True, metavar="DIR", help="run directory to write")
+    merge.add_argument("--gate", action="append", default=[], metavar="EXPR", help="a gate besides the shards' own")
+    merge.add_argument("--no-html", action="store_true", help="do not write report.html")
+    merge.set_defaults(run=_merge)
+
+    export = commands.add_parser("export", help="write runs.parquet and outcomes.parquet for a warehouse")
+    export.add_argument("run_dir", type=Path, nargs="?", default=Path(".elo/latest"), metavar="DIR")
+    export.add_argument("--out", type=Path, required=True, metavar="FOLDER")
+    export.set_defaults(run=_export)
 
     runs = commands.add_parser("import-runs", help="make a run directory from call-level and outcome-level CSV")
     runs.add_argument("--calls", type=Path, required=True, metavar="CSV", help="one row a model call (.gz too)")
@@ -80,6 +93,9 @@ def _parser() -> argparse.ArgumentParser:
 
     _comparing(commands)
 
+    _programs(commands)
+    _reconciling(commands)
+
     embed = commands.add_parser("embed", help="fetch and check a small local model, for --elo-model embedded")
     embed.add_argument("name", nargs="?", metavar="NAME", help="smollm2, qwen2.5-coder-0.5b or qwen2.5-coder-1.5b")
     embed.add_argument("--model-file", metavar="F", help="use this GGUF file instead")
@@ -106,6 +122,43 @@ def _comparing(commands: Commands) -> None:
     save.add_argument("--name", default="main", help="what gates call it (default main)")
     save.add_argument("--to", type=Path, metavar="FILE", help="default: baselines/<name>.jsonl beside elo.yaml")
     save.set_defaults(run=_save_baseline)
+
+
+def _programs(commands: Commands) -> None:
+    proxy = commands.add_parser(
+        "proxy",
+        help="meter the model calls of any program: a loopback server that keeps the key and writes the ledger",
+        epilog="`pytest-elo proxy -- codex exec '...'` runs one program; without a command it serves until Ctrl-C.",
+    )
+    proxy.add_argument("--dir", type=Path, metavar="DIR", help="where runs.jsonl goes (default .elo/<run id>)")
+    proxy.add_argument("--config", type=Path, metavar="FILE", help="default: elo.yaml or evals/elo.yaml, if there")
+    proxy.add_argument("--base-url", default="", metavar="URL", help="the gateway")
+    proxy.add_argument("--key-variable", default="", metavar="NAME", help="variable that holds the gateway's key")
+    proxy.add_argument("--model", default="", metavar="NAME", help="main model; calls to others are its overhead")
+    proxy.add_argument("--port", type=int, default=0, help="default: any free one")
+    for name in ("task", "item", "strategy"):
+        proxy.add_argument(f"--{name}", default="(proxy)", metavar="NAME", help=f"{name} that is charged")
+    proxy.add_argument("command", nargs="*", metavar="-- COMMAND", help="program to run with access to the proxy")
+    proxy.set_defaults(run=_proxy)
+
+    clients = commands.add_parser("clients", help="configuration of Claude Code, Codex, Cline and CC Switch")
+    clients.add_argument("clients", nargs="*", metavar="CLIENT", help="claude-code, codex, cline or cc-switch")
+    clients.add_argument("--name", default="taotoken", help="the provider's name in the files (default taotoken)")
+    clients.add_argument("--base-url", default="", metavar="URL", help="default: gateway.base_url of elo.yaml")
+    clients.add_argument("--key-variable", default="", metavar="NAME", help="variable that holds the gateway's key")
+    clients.add_argument("--model", default="", metavar="NAME", help="default: the model of elo.yaml")
+    clients.add_argument("--small-model", default="", metavar="NAME", help="for Claude Code's background calls")
+    clients.add_argument("--write", action="store_true", help="write the files, each after asking, with a copy kept")
+    clients.add_argument("--yes", action="store_true", help="agree to every change")
+    clients.set_defaults(run=_clients)
+
+
+def _reconciling(commands: Commands) -> None:
+    reconcile = commands.add_parser("reconcile", help="compare the ledger with what the provider billed")
+    reconcile.add_argument("run_dirs", type=Path, nargs="*", default=[Path(".elo/latest")], metavar="DIR")
+    reconcile.add_argument("--billed", required=True, metavar="N|CSV", help="tokens, or the provider's usage export")
+    reconcile.add_argument("--tolerance", type=float, default=0.03, metavar="T", help="share that may differ (0.03)")
+    reconcile.set_defaults(run=_reconcile)
 
 
 def _rating_options(parser: argparse.ArgumentParser) -> None:
@@ -135,6 +188,20 @@ def _report(options: argparse.Namespace) -> int:
 
         write_png(report, options.png)
     print(render(report, getattr(options, "format", "text")), end="")
+    return 0
+
+
+def _merge(options: argparse.Namespace) -> int:
+    from pytest_elo.report.merging import merge_runs
+
+    return merge_runs(options.directories, options.out, gates=options.gate, with_page=not options.no_html)
+
+
+def _export(options: argparse.Namespace) -> int:
+    from pytest_elo.report.export import export
+
+    for path, rows in export(options.run_dir, options.out):
+        print(f"{path}: {rows:,} rows")
     return 0
 
 
@@ -197,6 +264,48 @@ def _doctor(options: argparse.Namespace) -> int:
     import pytest  # pytest reads its options and ini files: the doctor sees what a run would see
 
     return int(pytest.main(["--elo-doctor", *options.pytest_arguments]))
+
+
+def _proxy(options: argparse.Namespace) -> int:
+    from pytest_elo.session.proxy_command import ProxyOptions, run_proxy
+
+    return run_proxy(
+        ProxyOptions(
+            directory=options.dir,
+            config=options.config,
+            base_url=options.base_url,
+            key_variable=options.key_variable,
+            model=options.model,
+            port=options.port,
+            task=options.task,
+            item=options.item,
+            strategy=options.strategy,
+            command=options.command,
+        )
+    )
+
+
+def _clients(options: argparse.Namespace) -> int:
+    from pytest_elo.session.clients_command import clients_command
+
+    return clients_command(
+        options.clients,
+        name=options.name,
+        base_url=options.base_url,
+        key_variable=options.key_variable,
+        model=options.model,
+        small_model=options.small_model,
+        write=options.write,
+        yes=options.yes,
+    )
+
+
+def _reconcile(options: argparse.Namespace) -> int:
+    from pytest_elo.report.reconcile import reconcile, render
+
+    result = reconcile(options.run_dirs, options.billed, options.tolerance)
+    print(render(result), end="")
+    return 0 if result.is_met else 1
 
 
 def _embed(options: argparse.Namespace) -> int:

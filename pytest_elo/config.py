@@ -93,6 +93,8 @@ class Settings:
     strategies: tuple[StrategySpec, ...] = DEFAULT_STRATEGIES
     ladders: tuple[tuple[str, ...], ...] = ()
     tasks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    kind_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Options for all tasks of a kind, above the tasks' own: those of the command line."""
     recordings: Path | None = None
     rating: RatingSettings = field(default_factory=RatingSettings)
     gates: GateSettings = field(default_factory=GateSettings)
@@ -127,6 +129,7 @@ class Overrides:
     origins: Mapping[str, str] = field(default_factory=dict)
     gates: tuple[tuple[str, str], ...] = ()
     """(text, where it stands): added to those of the files"""
+    missing_anchor: str | None = None
 
 
 def fingerprint(*parts: object) -> str:
@@ -148,6 +151,8 @@ def load(paths: Path | Sequence[Path] | None, overrides: Overrides | None = None
     settings = replace(settings, **dict(overrides.values), origins=origins)
     if overrides.gates:
         settings = replace(settings, gates=replace(settings.gates, rules=settings.gates.rules + overrides.gates))
+    if overrides.missing_anchor is not None:
+        settings = replace(settings, rating=replace(settings.rating, missing_anchor=overrides.missing_anchor))
     declared = [spec.name for spec in settings.strategies]
     settings = _select_strategies(settings, overrides.strategies)
     _check(settings, declared)

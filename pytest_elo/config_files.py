@@ -92,23 +92,36 @@ def _anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     found = dict(values)
     for key in ("recordings", "output_elo"):
         if isinstance(found.get(key), str) and found[key]:
-            found[key] = str((folder / found[key]).resolve())
+            found[key] = _resolved(folder, found[key], key)
     tasks = found.get("tasks")
     if isinstance(tasks, Mapping):
         found["tasks"] = {name: _anchored_task(task, folder) for name, task in tasks.items()}
     return found
 
 
+def _resolved(folder: Path, value: str, key: str) -> str:
+    try:
+        return str((folder / value).resolve())
+    except (ValueError, OSError) as error:  # a NUL, half a surrogate pair, a loop of links
+        raise ConfigError(f"{folder}: {key} is {value!r}, which is no path ({error})") from None
+
+
 def _anchored_task(task: Any, folder: Path) -> Any:
     if not isinstance(task, Mapping):
         return task
-    # a bare word such as gpqa_diamond is the name of a data set, not a file
     paths = {
-        key: str((folder / value).resolve())
+        key: _resolved(folder, value, key)
         for key in ("data", "repo_cache", "patch_dir")
-        if isinstance(value := task.get(key), str) and ("/" in value or Path(value).suffix)
+        if isinstance(value := task.get(key), str) and _is_path(value, folder)
     }
     return {**task, **paths}
+
+
+def _is_path(value: str, folder: Path) -> bool:
+    """A bare word such as gpqa_diamond is the name of a data set, and owner/name may be one on a hub."""
+    if value.count("/") == 1 and not Path(value).suffix and value[0] not in "./~":
+        return (folder / value).exists()
+    return "/" in value or bool(Path(value).suffix)
 
 
 def _overlay(below: dict[str, Any], above: Mapping[str, Any]) -> None:

@@ -121,11 +121,15 @@ class Engine(Generic[Key, Result]):
         if self._turns is None:
             self._turns = asyncio.Semaphore(self._concurrency)
         async with self._turns:
-            while (may := self._may_go_on()) is None and not self._stopped:
+            while (may := self.may_go_on()) is None:
                 await asyncio.sleep(_WAIT_S)
-            if not may or self._stopped:
+            if not may:
                 raise asyncio.CancelledError("the run is stopping")
             yield
+
+    def may_go_on(self) -> bool | None:
+        """Whether another call may be made; ``None``: not yet. From any thread."""
+        return False if self._stopped else self._may_go_on()
 
     def stop(self) -> None:
         """Begin no further work and make no further call; calls in flight go on."""

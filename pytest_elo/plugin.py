@@ -81,6 +81,16 @@ def async_client(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 @pytest.fixture
+def gateway_env(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+    """The environment for any subprocess that asks a model: ``subprocess.run(my_agent, env=gateway_env)``.
+
+    OPENAI_BASE_URL, OPENAI_API_KEY, ANTHROPIC_BASE_URL and ANTHROPIC_AUTH_TOKEN lead to the metering proxy, which
+    charges every call to this test's item; the token in them dies with the test, and the real key is not there.
+    """
+    yield from _runner(request.config).gateway_env(request)
+
+
+@pytest.fixture
 def ledger(request: pytest.FixtureRequest) -> LiveLedger:
     """The attempts this process has made so far: ``ledger.attempts()``, ``ledger.total_tokens()``."""
     return _runner(request.config).live_ledger()

@@ -303,6 +303,19 @@ class Problem(Protocol):
     ``async generate(ask, *, sample, role, temperature, previous=None, feedback="") -> Draft``
         One sample, where that takes more than sending ``messages`` once; with ``previous`` (a ``Draft``) and
         ``feedback`` it revises that draft. Model and further parameters come bound to ``ask``.
+    ``prompt_identity: str``
+        What stands for ``messages`` in the outcome's ``prompt_sha256``, where making them is dear.
+    ``preflight() -> Grade | None``
+        Why nothing can be judged here, found out before a model is asked. Called in a thread.
+    ``leave(reply, run_dir, strategy, model) -> None``
+        Writes what the grade of a reply rests on into the run directory, just before the outcome is recorded.
+    ``explain(reply) -> str``
+        What a person wants to see of a reply that was just graded as a loss, where that is more than the answer.
+    ``statement: str``
+        What a program is told that works on the problem by itself; without it, the text of ``messages``.
+    ``workplace(furnish, command_s) -> context manager of a shell``
+        The prepared tree for a program, in a sandbox (``tasks.swebench.session.ShellSession``); ``furnish`` adds to
+        the sandbox's cell what the program needs.
     ``async grade_with(ask, reply) -> Grade``
         Grades with the help of a model, in place of ``grade``. ``ask`` charges to the role ``judge``.
     """

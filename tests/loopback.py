@@ -35,8 +35,10 @@ __all__ = [
     "completion",
     "error",
     "html",
+    "message",
     "model_answer",
     "reply",
+    "responses_reply",
     "stream",
 ]
 
@@ -211,17 +213,138 @@ def stream(
 def model_answer(request: Request) -> Response:
     """A small deterministic "model": tokens are words, the answer depends on prompt and seed alone."""
     body = request.body or {}
-    if request.path.endswith("/models"):
+    path = request.path.partition("?")[0]
+    if path.endswith("/models"):
         return Response(body=json.dumps({"object": "list", "data": [{"id": "test-model"}]}).encode())
-    prompt = " ".join(str(message.get("content")) for message in body.get("messages") or ())
+    prompt = " ".join(_texts([body.get("system"), body.get("instructions"), body.get("messages"), body.get("input")]))
     text = f"echo {prompt.split()[-1] if prompt.split() else ''} {body.get('seed', 0)}"
     counted = {"prompt_tokens": len(prompt.split()) + 3, "completion_tokens": len(text.split())}
     model = str(body.get("model") or "test-model")
+    if path.endswith("/count_tokens"):
+        return Response(body=json.dumps({"input_tokens": counted["prompt_tokens"]}).encode())
+    if path.endswith("/messages"):
+        return message(text, model=model, streamed=bool(body.get("stream")), **counted)
+    if path.endswith("/responses"):
+        return responses_reply(text, model=model, streamed=bool(body.get("stream")), **counted)
     if body.get("stream"):
         options = body.get("stream_options") or {}
         usage = "last" if options.get("include_usage") else "none"
         return stream([word + " " for word in text.split()], model=model, usage=usage, **counted)
     return reply(text, model=model, **counted)
+
+
+def _texts(part: Any) -> list[str]:
+    """All text of a prompt in any of the dialects."""
+    if isinstance(part, str):
+        return [part]
+    if isinstance(part, list):
+        return [text for inner in part for text in _texts(inner)]
+    if isinstance(part, Mapping):
+        return _texts(part.get("content", part.get("text")))
+    return []
+
+
+def message(
+    text: str,
+    *,
+    model: str = "test-model",
+    prompt_tokens: int = 10,
+    completion_tokens: int = 5,
+    streamed: bool = False,
+    content: Sequence[Mapping[str, Any]] | None = None,
+    n_events: int | None = None,
+) -> Response:
+    """An answer of Anthropic's messages API. The prompt is told in its three parts, which add up.
+
+    ``n_events`` breaks the connection of a stream after so many events.
+    """
+    read, written = prompt_tokens // 3, prompt_tokens // 4
+    usage = {
+        "input_tokens": prompt_tokens - read - written,
+        "cache_read_input_tokens": read,
+        "cache_creation_input_tokens": written,
+    }
+    frame = {"id": "msg_1", "type": "message", "role": "assistant", "model": model, "stop_sequence": None}
+    blocks = list(content) if content is not None else [{"type": "text", "text": text}]
+    stop = "tool_use" if any(block["type"] == "tool_use" for block in blocks) else "end_turn"
+    billed = Billed(prompt_tokens, completion_tokens)
+    if not streamed:
+        whole = {"content": blocks, "stop_reason": stop, "usage": {**usage, "output_tokens": completion_tokens}}
+        return Response(body=json.dumps({**frame, **whole}).encode(), billed=billed)
+    start = {**frame, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
+    events: list[dict[str, Any]] = [{"type": "message_start", "message": start}]
+    for index, block in enumerate(blocks):
+        empty, deltas = _block_events(block)
+        events.append({"type": "content_block_start", "index": index, "content_block": empty})
+        events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
+        events.append({"type": "content_block_stop", "index": index})
+    end = {"delta": {"stop_reason": stop, "stop_sequence": None}, "usage": {"output_tokens": completion_tokens}}
+    events += [{"type": "message_delta", **end}, {"type": "message_stop"}]
+    return _named_events(events, billed, n_events)
+
+
+def _block_events(block: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    if block["type"] == "tool_use":
+        return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
+    deltas = [{"type": "text_delta", "text": word + " "} for word in block["text"].split()]
+    return {"type": "text", "text": ""}, deltas
+
+
+def responses_reply(
+    text: str,
+    *,
+    model: str = "test-model",
+    prompt_tokens: int = 10,
+    completion_tokens: int = 5,
+    streamed: bool = False,
+    output: Sequence[Mapping[str, Any]] | None = None,
+    n_events: int | None = None,
+) -> Response:
+    """An answer of OpenAI's responses API."""
+    usage = {
+        "input_tokens": prompt_tokens,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": completion_tokens,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": prompt_tokens + completion_tokens,
+    }
+    part = {"type": "output_text", "text": text, "annotations": []}
+    said = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+    items = list(output) if output is not None else [said]
+    frame = {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1,
+        "model": model,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+    }
+    whole = {**frame, "status": "completed", "output": items, "usage": usage}
+    billed = Billed(prompt_tokens, completion_tokens)
+    if not streamed:
+        return Response(body=json.dumps(whole).encode(), billed=billed)
+    events: list[dict[str, Any]] = [
+        {"type": "response.created", "response": {**frame, "status": "in_progress", "output": []}}
+    ]
+    for index, item in enumerate(items):
+        events.append({"type": "response.output_item.added", "output_index": index, "item": {**item, "content": []}})
+        for word in text.split() if item["type"] == "message" else ():
+            where = {"item_id": item["id"], "output_index": index, "content_index": 0}
+            events.append({"type": "response.output_text.delta", **where, "delta": word + " ", "logprobs": []})
+        events.append({"type": "response.output_item.done", "output_index": index, "item": dict(item)})
+    events.append({"type": "response.completed", "response": whole})
+    numbered = [{**event, "sequence_number": number} for number, event in enumerate(events)]
+    return _named_events(numbered, billed, n_events)
+
+
+def _named_events(events: Sequence[Mapping[str, Any]], billed: Billed, n_events: int | None) -> Response:
+    chunks = [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events]
+    if n_events is not None:  # the fault leaves the last of the chunks out
+        return Response(
+            chunks=chunks[: n_events + 1], content_type="text/event-stream", billed=billed, fault="reset_midway"
+        )
+    return Response(chunks=chunks, content_type="text/event-stream", billed=billed)
 
 
 class LoopbackGateway:

@@ -141,3 +141,11 @@ def test_what_no_file_can_say(write, name, text, said):
     with pytest.raises(ConfigError, match=said) as caught:
         load(path)
     assert str(path) in str(caught.value)
+
+
+def test_the_option_decides_what_becomes_of_a_task_without_the_anchor(write):
+    text = "strategies: {a: {kind: single}, b: {kind: single}}\ntasks: {sums: {strategies: [b]}}\n"
+    elo = write("elo.yaml", text)
+    with pytest.raises(ConfigError, match="lacks the anchor 'a'"):
+        load(elo)
+    assert load(elo, Overrides(missing_anchor="drop")).rating.missing_anchor == "drop"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from dataclasses import fields
 from pathlib import Path
 
 from pytest_elo.config import _GATEWAY, _TOP, RatingSettings
+from pytest_elo.tasks.swebench import load as load_swebench
+from pytest_elo.tasks.swebench.sandbox import Limits
 
 ROOT = Path(__file__).parents[1]
 SETTINGS = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
@@ -34,6 +37,16 @@ def test_every_option_is_documented_and_every_documented_option_exists() -> None
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     in_docs = {name for page in pages for name in re.findall(r"--elo-[a-z-]+", page.read_text(encoding="utf-8"))}
     assert sorted(in_docs - options) == []
+
+
+def test_every_option_of_swebench_is_documented() -> None:
+    known = set(inspect.signature(load_swebench).parameters) - {"path", "task_id", "base"}
+    page = (ROOT / "docs/swebench.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    documented = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
+    assert sorted(known - documented) == []
+    limits = {field.name for field in fields(Limits)} - {"wall_s", "apply_s"}
+    assert [name for name in sorted(limits) if f"`{name}`" not in page] == []
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -26,9 +26,11 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROO
 PAGES.remove(ROOT / "docs" / "design.md")  # the map names what is not there yet
 COMMAND = re.compile(r"(?:pytest|pytest-elo|python -m benchmarks[\w.]*)(?: |$)")
 SHELL = ("bash", "sh", "console", "yaml")
-SMALL = ["--elo-limit", "1", "--elo-replay", "-p", "no:cacheprovider"]
-NEED_MORE = ("--elo-model", "--elo-record", "--elo-cache", "--tx", "embed", "import-runs", "import-votes", "vote")
-"""Options and subcommands that need a key, a model, another host or files of the user's."""
+SMALL = ["--elo-limit", "1", "--elo-strategies", "baseline,r3", "--elo-replay", "-p", "no:cacheprovider"]
+RUN_ON_A_RUN = ("report", "compare", "baseline", "doctor", "init")
+"""Subcommands that need a run at most; the others need files of the user's, a key or a model."""
+NEED_MORE = ("--elo-model", "--elo-record", "--elo-cache", "--tx", "DIR")
+"""Options that need a key, a model or another host, and what stands for a name."""
 
 
 def commands(page: Path) -> Iterator[str]:
@@ -60,11 +62,11 @@ ALL = [words for page in PAGES for command in commands(page) for words in varian
 
 
 def runs_here(words: list[str]) -> bool:
-    if words[0] == "pytest" and words[1] != "evals":
+    if any(word in NEED_MORE for word in words):
         return False
-    if words == ["pytest-elo", "doctor"]:  # without the path of a suite it is only named
-        return False
-    return words[0] != "python" and not any(word in NEED_MORE for word in words) and "DIR" not in words
+    if words[0] == "pytest-elo":
+        return words[1] in RUN_ON_A_RUN and words != ["pytest-elo", "doctor"]  # alone it is only named
+    return words[:2] == ["pytest", "evals"]
 
 
 @pytest.fixture(scope="module")

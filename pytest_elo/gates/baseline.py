@@ -4,9 +4,9 @@ The first line holds the facts, every further line an item::
 
     {"task": "gpqa", "item": "q7", "prompt": "5d41402abc4b", "grading": "...", "strategies": {"r3": [1, 2410]}}
 
-A strategy's numbers are its score (a list with repeats) and its tokens: numbers and hashes, never the text of
-a benchmark. Items stay apart because a test of two runs that is not paired on items needs two to five times
-as many of them.
+A strategy's numbers are its score (a list with repeats), its tokens and, where prices are known, its USD:
+numbers and hashes, never the text of a benchmark. Items stay apart because a test of two runs that is not
+paired on items needs two to five times as many of them.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def dump(snapshot: Snapshot) -> str:
         "endpoint": facts.endpoint,
         "seed": facts.seed,
         "started": facts.started,
+        **({"prices_date": facts.prices_date} if facts.prices_date else {}),
         "answers": facts.answers,
         "strategies": facts.strategies,
     }
@@ -60,7 +61,11 @@ def _rows(snapshot: Snapshot) -> Iterator[dict[str, Any]]:
         row["prompt"] = row["prompt"] or cell.prompt
         row["grading"] = row["grading"] or cell.grading
         scores = [_short(score) for score in cell.scores]
-        row["strategies"][strategy] = [scores[0] if len(scores) == 1 else scores, _short(cell.tokens)]
+        row["strategies"][strategy] = [
+            scores[0] if len(scores) == 1 else scores,
+            _short(cell.tokens),
+            *([] if cell.usd is None else [_short(cell.usd)]),
+        ]
     yield from rows.values()
 
 
@@ -106,13 +111,19 @@ def _record(path: Path, number: int, line: str) -> dict[str, Any]:
 
 
 def _cells(record: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str, str], Cell]]:
-    for strategy, (score, tokens) in record["strategies"].items():
+    for strategy, (score, tokens, *usd) in record["strategies"].items():
         scores = tuple(float(value) for value in (score if isinstance(score, list) else [score]))
-        if not scores or not all(0 <= value <= 1 for value in scores) or not tokens >= 0:
+        if not scores or not all(0 <= value <= 1 for value in scores) or not tokens >= 0 or len(usd) > 1:
             raise ValueError
         yield (
             (str(record["task"]), str(record["item"]), strategy),
-            Cell(scores, float(tokens), str(record.get("prompt", "")), str(record.get("grading", ""))),
+            Cell(
+                scores,
+                float(tokens),
+                str(record.get("prompt", "")),
+                str(record.get("grading", "")),
+                float(usd[0]) if usd else None,
+            ),
         )
 
 
@@ -123,5 +134,6 @@ def _facts(header: Mapping[str, Any]) -> Facts:
         seed=header.get("seed"),
         strategies=header.get("strategies", {}),
         started=header.get("started", ""),
+        prices_date=header.get("prices_date", ""),
         answers=header.get("answers", ""),
     )

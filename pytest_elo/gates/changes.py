@@ -39,6 +39,8 @@ class Change:
     """in points: 100 times the score"""
     tokens: Difference
     """tokens an item"""
+    usd: Difference | None
+    """USD an item; ``None`` unless both runs know every price"""
     worse: tuple[str, ...]
     better: tuple[str, ...]
     resolves: float | None
@@ -57,6 +59,7 @@ class Change:
             "items": self.n_items,
             "score_points": plain(self.score),
             "tokens_per_item": plain(self.tokens),
+            "usd_per_item": None if self.usd is None else plain(self.usd),
             "worse": list(self.worse),
             "better": list(self.better),
             "resolves_points": self.resolves,
@@ -91,12 +94,20 @@ def _change(task: str | None, pairing: Pairing, before: str, level: float) -> Ch
         n_items=n,
         score=score,
         tokens=_paired([cell.tokens for cell in pairing.ours], [cell.tokens for cell in pairing.theirs], level),
+        usd=_usd(pairing, level),
         worse=tuple(map(str, pairing.worse)),
         better=tuple(map(str, pairing.better)),
         resolves=half,
         needed=items_needed(n, se, score.value, level=level) if se else None,
         remarks=tuple(pairing.remarks(before)),
     )
+
+
+def _usd(pairing: Pairing, level: float) -> Difference | None:
+    after = [cell.usd for cell in pairing.ours if cell.usd is not None]
+    before = [cell.usd for cell in pairing.theirs if cell.usd is not None]
+    known = len(after) == len(before) == len(pairing.items)
+    return _paired(after, before, level) if known else None
 
 
 def _score(after: Sequence[float], before: Sequence[float], pairing: Pairing, level: float) -> Difference:

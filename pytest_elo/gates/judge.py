@@ -75,7 +75,7 @@ def _barred(gate: Gate, scope: Scope, run: JudgedRun, how: Judging) -> str:
     """Why the numbers of this scope may decide nothing; empty if they may."""
     outcomes = list(run.within(scope))
     oracles = sorted({outcome.strategy for outcome in outcomes if "oracle" in outcome.marks})
-    about_quality = not isinstance(gate, Threshold) or gate.metric.unit != "tokens"
+    about_quality = not isinstance(gate, Threshold) or gate.metric.unit not in ("tokens", "usd")
     if oracles and about_quality and scope.strategy is not None:
         return f"{oracles[0]} selects with the answer key (oracle): a ceiling, not a result that can be merged on"
     if oracles and about_quality:

@@ -53,10 +53,12 @@ class JudgedRun:
         if metric.name in ("estimated_tokens", "discarded_tokens"):
             return self._token_share(metric.name, scope)
         if metric.name == "score":
-            cells = self._cells(scope)
-            return item_mean([score for scores in cells.values() for score, _ in scores], level or 0.95)
+            return item_mean([score for scores in self._cells(scope).values() for score, _ in scores], level or 0.95)
         if metric.name == "tokens_per_item":
-            return self._tokens(scope, level or 0.95)
+            cells = self._cells(scope)
+            return self._cost({task: [tokens for _, tokens in found] for task, found in cells.items()}, level)
+        if metric.name == "usd_per_item":
+            return self._usd(scope, level)
         return self._rated(metric.name, scope, level)
 
     def within(self, scope: Scope) -> Iterator[Outcome]:
@@ -91,13 +93,21 @@ class JudgedRun:
             if scope.task in (None, task) and scope.strategy in (None, strategy):
                 yield cost
 
-    def _tokens(self, scope: Scope, level: float) -> Measure:
+    def _usd(self, scope: Scope, level: float | None) -> Measure:
+        cells: dict[str, list[float]] = defaultdict(list)
+        for (task, _, strategy), cell in self.snapshot.cells.items():
+            if scope.task in (None, task) and scope.strategy in (None, strategy):
+                if cell.usd is None:
+                    return Measure(None, reason="a model has no price; add it under prices.models of elo.yaml")
+                cells[task].append(cell.usd)
+        return self._cost(cells, level)
+
+    def _cost(self, cells: Mapping[str, Sequence[float]], level: float | None) -> Measure:
         """As in the table: each task with the same weight, unless the route pools items."""
         rating = self.rate(None)
-        cells = {task: [tokens for _, tokens in found] for task, found in self._cells(scope).items()}
         if rating is not None and rating.route == "pooled":
-            return item_mean([tokens for found in cells.values() for tokens in found], level)
-        return task_mean(cells, level)
+            return item_mean([cost for found in cells.values() for cost in found], level or 0.95)
+        return task_mean(cells, level or 0.95)
 
     def tokens_high(self, scope: Scope, measure: Measure) -> float | None:
         """The high end of tokens an item, where the cost of attempts is only known as an interval."""

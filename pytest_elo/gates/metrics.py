@@ -7,7 +7,7 @@ from typing import Literal
 
 __all__ = ["METRICS", "STATUS_SHARES", "Metric", "Unit"]
 
-Unit = Literal["share", "points", "elo", "tokens"]
+Unit = Literal["share", "points", "elo", "tokens", "usd"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ _ALL = (
     Metric("elo_per_extra_1k", "elo", True, "ΔElo per 1,000 tokens beyond the anchor's"),
     Metric("marginal_elo_per_1k", "elo", True, "ΔElo per 1,000 tokens beyond the tier below"),
     Metric("tokens_per_item", "tokens", False, "tokens an item, every attempt counted"),
+    Metric("usd_per_item", "usd", False, "USD an item by the price table of elo.yaml, every attempt counted"),
+    Metric("elo_per_usd", "elo", True, "ΔElo per USD"),
     Metric("infra_errors", "share", False, "share of outcomes that failed outside the model"),
     Metric("no_answer", "share", False, "share of outcomes without an answer, cut and empty replies included"),
     Metric("truncated", "share", False, "share of outcomes cut by the token cap"),

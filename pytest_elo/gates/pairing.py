@@ -143,6 +143,9 @@ def require_comparable(ours: Snapshot, theirs: Snapshot, allowed: Collection[str
 
 
 def _competing(ours: Snapshot, theirs: Snapshot) -> Iterator[str]:
+    dates = ours.facts.prices_date, theirs.facts.prices_date
+    if all(dates) and dates[0] != dates[1]:
+        yield f"USD stand on the prices of {dates[0]} here and of {dates[1]} in {theirs.name}"
     mine, other = ours.facts.strategies, theirs.facts.strategies
     for name in sorted(mine.keys() & other.keys()):
         if mine[name] != other[name]:

@@ -32,6 +32,8 @@ class Cell:
     """hash of the prompt of the first repeat; empty when not known"""
     grading: str = ""
     """hash of what decides the score besides the reply; empty when not known"""
+    usd: float | None = None
+    """mean over the repeats; ``None`` where a price is not known"""
 
     @property
     def score(self) -> float:
@@ -49,6 +51,8 @@ class Facts:
     strategies: Mapping[str, Any] = field(default_factory=dict)
     """name -> kind and parameters: these compete, so they may differ"""
     started: str = ""
+    prices_date: str = ""
+    """of the price table that USD stand on"""
     answers: str = ""
 
 
@@ -81,6 +85,7 @@ def snapshot_of(name: str, header: Mapping[str, Any], outcomes: Sequence[Outcome
         seed=header.get("seed"),
         strategies=header.get("strategies", {}),
         started=str(header.get("started", "")),
+        prices_date=str((header.get("prices") or {}).get("date") or ""),
         answers=str(header.get("answers", "")),
     )
     return Snapshot(name, facts, {key: _cell(key, found, totals) for key, found in sorted(groups.items())})
@@ -88,10 +93,12 @@ def snapshot_of(name: str, header: Mapping[str, Any], outcomes: Sequence[Outcome
 
 def _cell(key: CellKey, outcomes: Sequence[Outcome], totals: Totals) -> Cell:
     ordered = sorted(outcomes, key=lambda outcome: outcome.repeat)
-    costs = [totals.cells.get((*key, outcome.repeat), Cost()).total_tokens for outcome in ordered]
+    costs = [totals.cells.get((*key, outcome.repeat), Cost()) for outcome in ordered]
+    usd = [cost.usd for cost in costs if cost.usd is not None]
     return Cell(
         scores=tuple(round(outcome.score, 6) for outcome in ordered),
-        tokens=round(sum(costs) / len(costs), 1),
+        tokens=round(sum(cost.total_tokens for cost in costs) / len(costs), 1),
+        usd=round(sum(usd) / len(usd), 9) if len(usd) == len(costs) else None,
         prompt=_first_repeat(outcome.prompt_sha256 for outcome in ordered if outcome.repeat == 0),
         grading=_first_repeat(outcome.grading_sha256 for outcome in ordered if outcome.repeat == 0),
     )

@@ -124,6 +124,8 @@ def _number(value: float | None, unit: Unit) -> str:
         return "-"
     if unit == "share":
         return f"{value:.3f}"
+    if unit == "usd":
+        return f"{value:,.6f} USD"
     return f"{value:,.1f}" if unit == "tokens" else f"{value:+,.2f}"
 
 

@@ -9,50 +9,23 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
 
-from pytest_elo.gateway.context import CallRecord, current_calls
-from pytest_elo.gateway.limits import AdaptiveLimit
+from pytest_elo.gateway.exchange import Again, Delivered, Exchange
 from pytest_elo.gateway.negotiate import adapt, lesson
-from pytest_elo.gateway.reading import Reading, read_response
-from pytest_elo.gateway.replaying import MODELS_OWN_ERRORS, record_of
-from pytest_elo.gateway.retry import retry_after_s
+from pytest_elo.gateway.reading import Reading
+from pytest_elo.gateway.replaying import MODELS_OWN_ERRORS
 from pytest_elo.gateway.rules import Rules
-from pytest_elo.gateway.stream import StreamReader
-from pytest_elo.records import Attempt, Tag
+from pytest_elo.records import Tag
 
-__all__ = ["Again", "Call", "Delivered", "OutOfTimeError", "same_model"]
-
-
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """The call is over: what the caller gets (an error response included)."""
-
-    status: int
-    headers: list[tuple[str, str]]
-    content: bytes
-    reading: Reading
+__all__ = ["Call"]
 
 
-@dataclass(frozen=True, slots=True)
-class Again:
-    """Another attempt follows after ``delay_s`` seconds."""
-
-    delay_s: float
-
-
-class OutOfTimeError(Exception):
-    """The call's time is over although the gateway is still sending."""
-
-
-class Call:
-    """One request of ``api`` with JSON ``body`` (empty for none), charged to ``tag``.
+class Call(Exchange):
+    """One request of ``api`` with JSON ``body`` (empty for none), charged to ``tag`` with all its attempts.
 
     ``content`` is the body as the caller wrote it, ``key`` where the call is recorded, ``adaptations`` what
     the caller wants changed on the way (``stream``: ask for a stream and assemble it).
@@ -69,86 +42,15 @@ class Call:
         key: tuple[str, int] | None = None,
         adaptations: tuple[str, ...] = (),
     ) -> None:
-        self.rules = rules
-        self.api = api
-        self.record = CallRecord(call_id=uuid4().hex, tag=tag)
-        self.model = str(body.get("model") or "")
-        self._requested = body
-        self._content = content
-        self._secret = rules.secret.encode()
-        self._limit: AdaptiveLimit = rules.limits.of(rules.host, self.model)
+        super().__init__(rules, tag, api=api, body=body, content=content, key=key)
         known = rules.negotiator.adaptations(self.model) if self.model else ()
         self._adaptations: tuple[str, ...] = tuple(dict.fromkeys((*adaptations, *known)))
         self._parts: list[Mapping[str, Any]] = []
         self._failures: Counter[bool] = Counter()
-        self._deadline = time.monotonic() + rules.call_budget_s
-        self._sent = 0.0
-        self._holds_slot = False
-        self._row: Attempt | None = None
-        self._ended: Attempt | None = None
-        self._effective: Mapping[str, Any] = body
-        self._stream: StreamReader | None = None
-        self._chunks: list[bytes] = []
-        self._status = 0
-        self._headers: Mapping[str, str] = {}
-        self._key = key
-        watchers = current_calls.get()
-        if watchers is not None:
-            watchers.append(self.record)
-
-    # -- one attempt ---------------------------------------------------------------------------------
-
-    def admit(self) -> float:
-        """0 when the next attempt may be sent, else seconds after which to ask again."""
-        wait = self._limit.admit(time.time())
-        self._holds_slot = wait == 0.0
-        return wait
-
-    def prepare(self) -> bytes:
-        """Get ready for an attempt; returns the request content to send."""
-        content = self._content
-        if self._adaptations or self._parts:
-            self._effective = self._adapted()
-            content = json.dumps(self._effective).encode()
-        self._stream, self._chunks = None, []
-        self._status, self._headers = 0, {}
-        self._sent = time.perf_counter()
-        return content
-
-    def sending(self) -> None:
-        """The request's first byte is about to leave: open the attempt's row.
-
-        As late as that, because of a process killed while it was still connecting the gateway knows nothing;
-        and not later, because what was sent must not be lost.
-        """
-        if self._row is None:
-            self._row = self.rules.meter.open(self.record, self.api, self._effective, self.rules.source)
-            self._sent = time.perf_counter()
-
-    def begin(self, status: int, headers: Mapping[str, str]) -> bool:
-        """The response's head came. ``True`` when its chunks go to the caller as they come."""
-        self.sending()
-        self._status, self._headers = status, headers
-        is_stream = status < 300 and "text/event-stream" in headers.get("content-type", "")
-        if is_stream:
-            self._stream = StreamReader(self.api, status)
-        return is_stream and bool(self._requested.get("stream"))
-
-    def feed(self, chunk: bytes) -> None:
-        """A part of the response's content. Raises ``OutOfTimeError`` when the call's time is over."""
-        if time.monotonic() > self._deadline:
-            # keep-alives can go on for ever without the connection ever timing out
-            raise OutOfTimeError
-        if self._stream is not None:
-            self._stream.feed(chunk)
-        else:
-            self._chunks.append(chunk)
 
     def answered(self) -> Delivered | Again:
-        """The response is complete."""
         reading = self._read()
-        if reading.error_kind is None and not self._is_asked_model(reading.model):
-            reading.error_kind = "model_mismatch"
+        self._require_asked_model(reading)
         self._close(reading)
         try:
             return self._next(reading)
@@ -156,40 +58,15 @@ class Call:
             self._book()
 
     def failed(self, kind: str) -> Again | Reading:
-        """The attempt ended without a complete response. A reading means that no other attempt follows."""
-        reading = self._read() if self._stream is not None or self._chunks else Reading()
-        reading.http_status = self._status or None
-        # nothing was sent: whatever broke did so while connecting
-        reading.error_kind = "connect" if self._row is None else kind
-        self._close(reading)
-        self._book()
+        reading = self._broken(kind)
         delay = self._retry_delay(reading)
         return reading if delay is None else Again(delay)
 
-    def relayed(self, kind: str | None) -> None:
-        """A stream that was handed on ended: ``kind`` says how, when not at its own end."""
-        reading = self._read()
-        # who stops reading after an error or after the last event has not aborted anything
-        if kind is not None and (kind != "aborted" or reading.error_kind == "incomplete"):
-            reading.error_kind = kind
-        self._close(reading)
-        try:
-            if reading.error_kind is None:
-                assert self._stream is not None
-                self._keep(reading, self._stream.assembled() if self.api == "chat" else None)
-        finally:
-            self._book()
-
-    def abandoned(self) -> None:
-        """The caller went away (cancelled, interrupted): close what is open."""
-        if self._row is not None:
-            reading = self._read() if self._stream is not None or self._chunks else Reading()
-            reading.http_status, reading.error_kind = self._status or None, "aborted"
-            self._close(reading)
-            self._book()
-        self._free_slot()
-
-    # -- what follows --------------------------------------------------------------------------------
+    def _outgoing(self) -> bytes:
+        if not (self._adaptations or self._parts):
+            return self._content
+        self._effective = self._adapted()
+        return json.dumps(self._effective).encode()
 
     def _next(self, reading: Reading) -> Delivered | Again:
         adaptation = lesson(reading, self._effective)
@@ -250,106 +127,11 @@ class Call:
             jitter=random.Random(f"{self.record.call_id}/{len(self.record.attempts)}").random(),
         )
 
-    def _time_left_s(self) -> float:
-        return min(self._deadline - time.monotonic(), self.rules.time_left_s())
-
     def _delivered(self, reading: Reading, body: Mapping[str, Any] | None) -> Delivered:
         if body is None:
-            headers = [(name, value) for name, value in self._headers.items() if name not in _HOP_HEADERS]
-            return Delivered(self._status, headers, self._received(), reading)
+            return self._as_received(reading)
         content = json.dumps(body).encode()
         return Delivered(self._status, [("content-type", "application/json")], content, reading)
-
-    # -- closing -------------------------------------------------------------------------------------
-
-    def _read(self) -> Reading:
-        if self._stream is not None:
-            reading = self._stream.reading()
-            if self.api == "chat":
-                reading.body = self._stream.assembled()
-            return reading
-        content_type = self._headers.get("content-type", "")
-        return read_response(self.api, self._status, content_type, self._received())
-
-    def _received(self) -> bytes:
-        """The body so far, without the key should the gateway have echoed it."""
-        if len(self._chunks) != 1 or self._secret in self._chunks[0]:
-            content = b"".join(self._chunks)
-            self._chunks = [content.replace(self._secret, b"[key]") if self._secret else content]
-        return self._chunks[0]
-
-    def _is_asked_model(self, answered: str | None) -> bool:
-        return answered is None or same_model(self.model, answered, self.rules.allowed_models)
-
-    def _close(self, reading: Reading) -> None:
-        latency_s = time.perf_counter() - self._sent
-        self.sending()
-        row, self._row = self._row, None
-        assert row is not None
-        try:
-            self._tell_limit(reading, latency_s)
-            self._ended = self.rules.meter.end(
-                self.record, row, reading, api=self.api, body=self._effective, latency_s=latency_s
-            )
-        finally:
-            self._free_slot()
-
-    def _book(self) -> None:
-        """Close the row on the ledger, after the reply is kept: a process killed in between owes, it does not lose."""
-        row, self._ended = self._ended, None
-        if row is not None:
-            self.rules.meter.close(row)
-
-    def _tell_limit(self, reading: Reading, latency_s: float) -> None:
-        if reading.error_kind is None:
-            self._limit.succeeded()
-        elif reading.error_kind == "rate_limit":
-            now = time.time()
-            pause = retry_after_s(self._headers, now)
-            if pause is not None and pause >= self._time_left_s():
-                pause = None  # nobody is kept waiting for what this call does not wait for
-            self._limit.rate_limited(now, pause, sent=now - latency_s)
-
-    def _free_slot(self) -> None:
-        if self._holds_slot:
-            self._holds_slot = False
-            self._limit.release()
-
-    def _keep(self, reading: Reading, body: Mapping[str, Any] | None) -> None:
-        recordings = self.rules.recordings
-        if recordings is None or recordings.replays or self._key is None:
-            return
-        if body is None and reading.error_kind is None:
-            return  # a relayed stream of an API that is not assembled
-        key, occurrence = self._key
-        recordings.add(
-            record_of(
-                self.record,
-                key=key,
-                occurrence=occurrence,
-                api=self.api,
-                requested=self._requested,
-                reading=reading,
-                body=body,
-                secret=self.rules.secret,
-            )
-        )
-
-
-_DATE = re.compile(r"(-\d{4}-\d{2}-\d{2}|-\d{8}|-\d{4})$")
-_HOP_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "set-cookie"})
-
-
-def same_model(asked: str, answered: str, allowed: frozenset[str]) -> bool:
-    """Whether ``answered`` is the model asked for: itself, a dated release of it, or an allowed name.
-
-    Vendor prefixes (``openai/gpt-x``) and letter case carry no meaning; ``-2025-01-01``, ``-20250101`` and
-    ``-0613`` are dates. Who asks for a dated model gets no other date.
-    """
-    if not asked or "*" in allowed or answered in allowed:
-        return True
-    wanted, got = (name.lower().rsplit("/", 1)[-1] for name in (asked, answered))
-    return got == wanted or _DATE.sub("", got) == wanted.removesuffix("-latest")
 
 
 def _merged(parts: list[Mapping[str, Any]]) -> dict[str, Any]:

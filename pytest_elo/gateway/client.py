@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_elo.errors import ConfigError, GatewayError, NotRecordedError
-from pytest_elo.gateway.call import Call, Delivered
+from pytest_elo.gateway.call import Call
 from pytest_elo.gateway.context import CallRecord
 from pytest_elo.gateway.endpoint import Endpoint, check_model_name
 from pytest_elo.gateway.errors import outcome_status
+from pytest_elo.gateway.exchange import Delivered
 from pytest_elo.gateway.http import http_module
 from pytest_elo.gateway.limits import SharedLimits
 from pytest_elo.gateway.meter import Meter
@@ -28,6 +32,10 @@ from pytest_elo.records import Message, Reply, Role, Sink, Tag
 
 if TYPE_CHECKING:
     import openai
+
+    from pytest_elo.gateway.proxy.access import Access
+    from pytest_elo.gateway.proxy.lease import Admission
+    from pytest_elo.gateway.proxy.server import Proxy
 
 __all__ = ["BoundAsk", "Gateway", "GatewaySettings", "seed_for"]
 
@@ -100,6 +108,8 @@ class Gateway:
             self.rules.time_left_s = time_left_s
         self._sync = SyncTransport(self.rules, endpoint)
         self._async = AsyncTransport(self.rules, endpoint)
+        self._proxy: Proxy | None = None
+        self._proxy_lock = threading.Lock()
 
     @property
     def model(self) -> str:
@@ -129,7 +139,7 @@ class Gateway:
             "api_key": "held-by-pytest-elo",
             "base_url": "http://replay.invalid" if self.endpoint is None else self.endpoint.base_url,
             "max_retries": 0,
-            "timeout": http_module().Timeout(**self._timeouts()),
+            "timeout": http_module().Timeout(**self.timeouts()),
         }
 
     def ask_as(
@@ -197,6 +207,16 @@ class Gateway:
         data = body.get("data") if isinstance(body, Mapping) else None
         return [str(entry["id"]) for entry in data or () if isinstance(entry, Mapping) and "id" in entry]
 
+    @property
+    def proxy(self) -> Proxy:
+        """The metering proxy for programs, started when first asked for."""
+        with self._proxy_lock:
+            if self._proxy is None:
+                from pytest_elo.gateway.proxy.server import Proxy
+
+                self._proxy = Proxy(self).start()
+            return self._proxy
+
     def _chat_call(self, tag: Tag, body: Mapping[str, Any], key: tuple[str, int] | None) -> Call:
         requested = {name: value for name, value in body.items() if name not in ("stream", "stream_options")}
         return Call(
@@ -219,9 +239,10 @@ class Gateway:
             "accept": "application/json",
             "user-agent": "pytest-elo",
         }
-        return http_module().Request(method, self._url(path), headers=headers, extensions={"timeout": self._timeouts()})
+        return http_module().Request(method, self._url(path), headers=headers, extensions={"timeout": self.timeouts()})
 
-    def _timeouts(self) -> dict[str, float]:
+    def timeouts(self) -> dict[str, float]:
+        """Of the phases of one request, in seconds, as the HTTP library names them."""
         timeout = self.settings.timeout_s
         return {
             "connect": min(timeout, _CONNECT_TIMEOUT_S),
@@ -231,7 +252,10 @@ class Gateway:
         }
 
     def close(self) -> None:
-        """Close the sync connections, the recordings' shard and the shared limits."""
+        """Close the proxy, the sync connections, the recordings' shard and the shared limits."""
+        if self._proxy is not None:
+            self._proxy.close()
+            self._proxy = None
         self._sync.close()
         self.rules.limits.close()
         if self.recordings is not None:
@@ -302,6 +326,33 @@ class BoundAsk:
         if isinstance(reply, GatewayError):
             raise reply
         return reply
+
+    @asynccontextmanager
+    async def lease(
+        self,
+        *,
+        calls: int | None = None,
+        tokens: int | None = None,
+        seconds: float | None = None,
+        model: str | None = None,
+        admission: Admission | None = None,
+    ) -> AsyncIterator[Access]:
+        """Access for a program that asks by itself, through the proxy; its calls are this ask's calls."""
+        from pytest_elo.gateway.proxy.access import Access
+        from pytest_elo.gateway.proxy.lease import Allowance
+
+        proxy = await asyncio.to_thread(lambda: self._gateway.proxy)
+        lease = proxy.lease(
+            replace(self._tag, role="agent"),
+            model=model or self._model,
+            allowance=Allowance(calls=calls, tokens=tokens, seconds=seconds),
+            admission=admission,
+        )
+        try:
+            yield Access(proxy, lease)
+        finally:
+            await asyncio.shield(asyncio.to_thread(proxy.end, lease))
+            self.calls.extend(lease.calls)
 
 
 def seed_for(seed: int, task_id: str, item_id: str, repeat: int, sample: int) -> int:

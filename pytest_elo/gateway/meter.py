@@ -18,6 +18,7 @@ from pytest_elo.gateway.context import CallRecord
 from pytest_elo.gateway.errors import redact
 from pytest_elo.gateway.estimate import Estimator, Interval, completion_cap
 from pytest_elo.gateway.reading import Reading
+from pytest_elo.gateway.usage import Usage
 from pytest_elo.records import Attempt, Sink
 
 __all__ = ["Meter", "effective_parameters", "timestamp"]
@@ -35,6 +36,7 @@ _PROMPT_KEYS = frozenset(
         "safety_identifier",
     }
 )
+_UNPAID_APIS = frozenset({"count_tokens"})
 _UNSENT = frozenset({"connect", "wrong_host"})
 _GAVE_UP = frozenset({"timeout", "gateway_timeout", "aborted", "bad_json", "incomplete"})
 """Kinds of failure after which the model may have worked on, or did: at least the prompt was read."""
@@ -76,7 +78,7 @@ class Meter:
             sample=tag.sample,
             role=tag.role,
             condition=tag.condition,
-            estimated="interval" if model else None,
+            estimated="interval" if prompt.high + cap else None,
             total_tokens_high=prompt.high + cap,
             parameters=effective_parameters(body),
             source=source,
@@ -114,7 +116,13 @@ class Meter:
             response_model=self._clean(reading.model),
         )
         call.attempts.append(closed)
-        if usage and not usage.repaired and not usage.reasoning and reading.error_kind is None:
+        if (
+            usage
+            and not reading.is_usage_partial
+            and not usage.repaired
+            and not usage.reasoning
+            and reading.error_kind is None
+        ):
             self.estimator.learn(row.model, reading.n_bytes, usage.completion)
         return closed
 
@@ -138,7 +146,7 @@ class Meter:
         return None if text is None else redact(text, self._secret)
 
     def _bounds(self, api: str, model: str, body: Mapping[str, Any]) -> tuple[Interval, int]:
-        if not model:  # a request that names no model buys no tokens
+        if not model or api in _UNPAID_APIS:  # a request that names no model buys no tokens
             return Interval(0, 0), 0
         cap = 0 if api == "embeddings" else completion_cap(body)
         return self.estimator.prompt(model, body), cap
@@ -146,8 +154,10 @@ class Meter:
     def _cost(self, model: str, api: str, body: Mapping[str, Any], reading: Reading) -> _Cost:
         if reading.usage is not None:
             usage = reading.usage
+            if reading.is_usage_partial:
+                return self._partial_cost(model, body, reading, usage)
             return _Cost(usage.prompt, usage.completion, usage.total, "repaired" if usage.repaired else None)
-        if not model or _is_free(reading):
+        if not model or api in _UNPAID_APIS or _is_free(reading):
             return _Cost(0, 0, 0, None)
         prompt, cap = self._bounds(api, model, body)
         text = self.estimator.text(model, reading.n_bytes)
@@ -158,6 +168,11 @@ class Meter:
         if reading.error_kind is None or reading.error_kind in _GAVE_UP or has_begun or reading.has_output:
             return _Cost(prompt.low, text.low, high, "interval")
         return _Cost(0, 0, high, "interval")
+
+    def _partial_cost(self, model: str, body: Mapping[str, Any], reading: Reading, usage: Usage) -> _Cost:
+        """Of a stream that broke off after it had told a part of its usage: the prompt is known, the end is not."""
+        completion = max(usage.completion, self.estimator.text(model, reading.n_bytes).low)
+        return _Cost(usage.prompt, completion, usage.prompt + max(completion, completion_cap(body)), "interval")
 
 
 def _is_free(reading: Reading) -> bool:

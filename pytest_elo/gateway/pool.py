@@ -18,7 +18,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from pytest_elo.gateway.http import http_module
 
-__all__ = ["AsyncPool", "SyncPool"]
+__all__ = ["AsyncPool", "SyncPool", "proxy_for"]
 
 _IN_FLIGHT_PER_SHARD = 4
 _SHARD = "pytest_elo_shard"
@@ -29,7 +29,7 @@ class _Pool:
 
     def __init__(self, transport_name: str, url: str) -> None:
         self._transport = getattr(http_module(), transport_name)
-        self._proxy = _proxy_for(url)
+        self._proxy = proxy_for(url)
         self._lock = threading.Lock()
         self._shards: list[Any] = []
         self._loads: list[int] = []
@@ -119,7 +119,7 @@ def _ssl_context() -> Any:
     return http_module().create_ssl_context()
 
 
-def _proxy_for(url: str) -> str | None:
+def proxy_for(url: str) -> str | None:
     """The proxy that the environment names for ``url``; loopback never goes through one."""
     parts = urlsplit(url)
     host = parts.hostname or ""

@@ -44,6 +44,8 @@ class Reading:
     """The gateway's own words about the error."""
     code: str = ""
     usage: Usage | None = None
+    is_usage_partial: bool = False
+    """The stream broke off after telling what it had used until then."""
     finish_reason: str | None = None
     model: str | None = None
     text: str = ""

@@ -98,6 +98,7 @@ class StreamReader:
         reading.usage = fold_usage(usage, has_text=reading.has_output)
         if not self._finished and reading.finish_reason is None:
             reading.error_kind = "incomplete"
+            reading.is_usage_partial = reading.usage is not None
         return reading
 
     def assembled(self) -> dict[str, Any]:

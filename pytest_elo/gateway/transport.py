@@ -14,10 +14,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from typing import Any
 
 from pytest_elo.errors import GatewayError
-from pytest_elo.gateway.call import Again, Call, Delivered, OutOfTimeError
+from pytest_elo.gateway.call import Call
 from pytest_elo.gateway.context import UNTAGGED, CallRecord, current_calls, current_tag
 from pytest_elo.gateway.endpoint import Endpoint, origin_of
 from pytest_elo.gateway.errors import explain, redact
+from pytest_elo.gateway.exchange import Again, Delivered, Exchange, OutOfTimeError
 from pytest_elo.gateway.http import http_module, relay_stream_types
 from pytest_elo.gateway.pool import AsyncPool, SyncPool
 from pytest_elo.gateway.reading import Reading, api_of
@@ -61,10 +62,14 @@ class _Transport:
         """The request as it goes on the wire, with the key and the call's effective content."""
         assert self.endpoint is not None
         headers = [(k, v) for k, v in request.headers.multi_items() if k.lower() not in _DROPPED_HEADERS]
-        headers.append(("authorization", f"Bearer {self.endpoint.key.reveal()}"))
+        headers.append(self._credentials(request, self.endpoint.key.reveal()))
         headers.append(("accept-encoding", "gzip, deflate"))
         extensions = {**request.extensions, "trace": trace}
         return self._http.Request(request.method, request.url, headers=headers, content=content, extensions=extensions)
+
+    def _credentials(self, request: Any, key: str) -> tuple[str, str]:
+        """The header that carries the key."""
+        return "authorization", f"Bearer {key}"
 
     def replayed(self, recorded: Recorded, request: Any, content: bytes) -> Any:
         body = _json_object(content)
@@ -136,7 +141,7 @@ class SyncTransport(_Transport):
             raise self.failure(call, following, request)
         return following
 
-    def carry(self, call: Call, request: Any) -> Any:
+    def carry(self, call: Exchange, request: Any) -> Any:
         """Make all attempts: what is delivered, the reading it failed with, or a relaying response."""
         try:
             while True:
@@ -151,7 +156,7 @@ class SyncTransport(_Transport):
             call.abandoned()
             raise
 
-    def _attempt(self, call: Call, outgoing: Any) -> Any:
+    def _attempt(self, call: Exchange, outgoing: Any) -> Any:
         try:
             response = self._pool.send(outgoing)
             if call.begin(response.status_code, response.headers):
@@ -169,7 +174,7 @@ class SyncTransport(_Transport):
             return call.failed(kind)
         return call.answered()
 
-    def _trace(self, call: Call) -> Callable[[str, object], None]:
+    def _trace(self, call: Exchange) -> Callable[[str, object], None]:
         def trace(event: str, _: object) -> None:
             if event == _SENDING:
                 call.sending()
@@ -191,7 +196,7 @@ class AsyncTransport(_Transport):
 
     def __init__(self, rules: Rules, endpoint: Endpoint | None) -> None:
         super().__init__(rules, endpoint)
-        self._pools: dict[asyncio.AbstractEventLoop, AsyncPool] = {}
+        self._pools: dict[asyncio.AbstractEventLoop, Any] = {}
         self._guardians: dict[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = {}
 
     async def handle_async_request(self, request: Any) -> Any:
@@ -209,7 +214,7 @@ class AsyncTransport(_Transport):
             raise self.failure(call, following, request)
         return following
 
-    async def carry(self, call: Call, request: Any) -> Any:
+    async def carry(self, call: Exchange, request: Any) -> Any:
         """Make all attempts: what is delivered, the reading it failed with, or a relaying response."""
         try:
             while True:
@@ -224,7 +229,7 @@ class AsyncTransport(_Transport):
             call.abandoned()
             raise
 
-    async def _attempt(self, call: Call, outgoing: Any) -> Any:
+    async def _attempt(self, call: Exchange, outgoing: Any) -> Any:
         try:
             pool = self._pools.get(asyncio.get_running_loop()) or await self._open_pool()
             response = await pool.send(outgoing)
@@ -243,16 +248,19 @@ class AsyncTransport(_Transport):
             return call.failed(kind)
         return call.answered()
 
-    def _trace(self, call: Call) -> Callable[[str, object], Awaitable[None]]:
+    def _trace(self, call: Exchange) -> Callable[[str, object], Awaitable[None]]:
         async def trace(event: str, _: object) -> None:
             if event == _SENDING:
                 call.sending()
 
         return trace
 
-    async def _open_pool(self) -> AsyncPool:
+    def _new_pool(self) -> Any:
+        return AsyncPool(self.endpoint.base_url if self.endpoint else "")
+
+    async def _open_pool(self) -> Any:
         loop = asyncio.get_running_loop()
-        self._pools[loop] = AsyncPool(self.endpoint.base_url if self.endpoint else "")
+        self._pools[loop] = self._new_pool()
         # a loop shuts its open generators down before it closes: that is when its connections are closed,
         # without anybody having to remember
         self._guardians[loop] = self._guardian(loop)
@@ -281,7 +289,7 @@ class AsyncTransport(_Transport):
 class _RelayState:
     """A stream that is handed on chunk by chunk while it is read for the ledger."""
 
-    def __init__(self, transport: _Transport, pool: Any, call: Call, response: Any) -> None:
+    def __init__(self, transport: _Transport, pool: Any, call: Exchange, response: Any) -> None:
         self._transport, self._pool, self._call, self._response = transport, pool, call, response
         self._is_open = True
 
@@ -345,7 +353,7 @@ def replay_call(rules: Rules, recorded: Recorded, tag: Tag, model: str) -> CallR
     return call
 
 
-def error_of(call: Call, reading: Reading, endpoint: Endpoint | None, url: str) -> GatewayError:
+def error_of(call: Exchange, reading: Reading, endpoint: Endpoint | None, url: str) -> GatewayError:
     """The user-facing error of a call that failed with ``reading``."""
     message = reading.message
     if reading.error_kind == "model_mismatch":

@@ -54,6 +54,8 @@ class Ledger:
     notes: set[str] = field(default_factory=set)
     expected: dict[str, dict[str, int]] = field(default_factory=dict)
     """How many outcomes the run is to have, by task and strategy."""
+    whole: dict[str, dict[str, int]] | None = None
+    """Of a shard: the same over all shards; ``None`` where the run is no part of another."""
     apart: dict[str, str] = field(default_factory=dict)
     """Shards that stand on another disk: name to host and folder."""
     _responses: list[str] = field(default_factory=list)
@@ -74,7 +76,7 @@ class Ledger:
             try:
                 event = json.loads(line)
                 self.add(event)
-            except (ValueError, TypeError, KeyError):
+            except (ValueError, TypeError, KeyError, AttributeError):
                 self.torn_lines += 1
 
     def add(self, event: dict[str, Any]) -> None:
@@ -90,6 +92,7 @@ class Ledger:
             self._settle(Outcome.from_dict(self._shared(event["outcome"])), int(event.get("rerun", 0)))
         elif "expected" in event:
             self.expect(event["expected"])
+            self.whole = event.get("whole", self.whole)
         elif "response" in event:
             self._responses.append(str(event["response"]))
         elif "apart" in event:

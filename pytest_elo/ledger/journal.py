@@ -2,8 +2,9 @@
 
 A shard is JSON lines, each one event: ``{"open": attempt}`` when an attempt starts, ``{"close": attempt}``
 when it ends, ``{"kept": {call_id: bool}}`` when a strategy has settled, ``{"outcome": outcome, "rerun": n}``,
-``{"expected": {task: {strategy: n}}}`` and ``{"note": text}``. Where no disk is shared two more kinds travel
-and are not written: ``{"apart": {shard: place}}`` and ``{"response": line of the response store}``.
+``{"expected": {task: {strategy: n}}}`` (a part of a suite adds ``whole``) and ``{"note": text}``. Where no disk
+is shared two more kinds travel and are not written: ``{"apart": {shard: place}}`` and ``{"response": line of the
+response store}``.
 
 Each line is one ``write`` on an ``O_APPEND`` descriptor, so a killed process can lose at most the line it was
 writing, and an attempt that was on the wire stays visible as opened and never closed. A shard is locked as long
@@ -27,6 +28,7 @@ __all__ = ["Event", "Journal"]
 
 Event = Mapping[str, Any]
 Payer = tuple[str, str, str, int]
+Tiers = Mapping[str, Mapping[str, int]]
 
 
 class Journal:
@@ -91,9 +93,9 @@ class Journal:
         event = {"outcome": outcome.to_dict()}
         self._write({**event, "rerun": rerun} if rerun else event)
 
-    def expect(self, counts: Mapping[str, Mapping[str, int]]) -> None:
-        """Record how many outcomes the run is to have, by task and strategy."""
-        self._write({"expected": counts})
+    def expect(self, counts: Tiers, whole: Tiers | None = None) -> None:
+        """Record how many outcomes the run is to have, by task and strategy; a shard's ``whole`` is all shards'."""
+        self._write({"expected": counts} if whole is None else {"expected": counts, "whole": whole})
 
     def note(self, text: str) -> None:
         """A sentence the report must print, such as a warning about a task's data."""

@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from pytest_elo.errors import ConfigError
 from pytest_elo.ledger.fold import Ledger
+from pytest_elo.ledger.lines import present
 from pytest_elo.ledger.locks import lock
 from pytest_elo.ledger.partial import expected_by, partial_tiers
 from pytest_elo.records import Attempt, Outcome
@@ -26,13 +27,14 @@ def new_run_id() -> str:
     return time.strftime("%Y%m%d-%H%M%S", time.gmtime()) + "-" + secrets.token_hex(2)
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write UTF-8 text so that a reader sees the old file or the new one, never a part."""
+def write_atomically(path: Path, text: str | Iterable[str]) -> None:
+    """Write UTF-8 text, whole or in pieces, so that a reader sees the old file or the new one, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+        with temporary.open("w", encoding="utf-8", errors="replace", newline="\n") as stream:
+            stream.writelines([text] if isinstance(text, str) else text)
         os.replace(temporary, path)
-    except OSError:
+    except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
@@ -189,16 +191,16 @@ class RunDir:
         """Fold what the result files hold into ``ledger``: the run as it was left."""
         from pytest_elo.ledger.read import read_attempts, read_outcomes
 
-        if self.runs.exists():
+        if present(self.runs).exists():
             ledger.add_attempts(read_attempts(self.runs, warn=lambda _: None))
-        if self.outcomes.exists():
+        if present(self.outcomes).exists():
             for outcome in read_outcomes(self.outcomes, warn=lambda _: None):
                 ledger.add({"outcome": outcome.to_dict()})
         ledger.expect(expected_by(self.read_header()))
 
     def write(self, attempts: Iterable[Attempt], outcomes: Iterable[Outcome]) -> None:
-        write_atomically(self.runs, "".join(row.to_json() + "\n" for row in attempts))
-        write_atomically(self.outcomes, "".join(outcome.to_json() + "\n" for outcome in outcomes))
+        write_atomically(self.runs, (row.to_json() + "\n" for row in attempts))
+        write_atomically(self.outcomes, (outcome.to_json() + "\n" for outcome in outcomes))
 
     def finish(self) -> None:
         """Drop the shards (``runs.jsonl`` holds their rows now) and the lock."""
@@ -250,6 +252,8 @@ def recover(base: Path) -> Iterator[str]:
     A run whose controller still holds its lock is alive and left alone.
     """
     for shards in sorted(base.glob("*/shards")):
+        if shards.parent.is_symlink():  # latest: the same run by another name
+            continue
         run = RunDir(shards.parent)
         lock = None
         with contextlib.suppress(OSError):
@@ -267,10 +271,11 @@ def _recover_one(run: RunDir) -> str:
     attempts = ledger.attempts()
     run.write(attempts, ledger.outcomes())
     facts = run.read_header()
+    whole = {} if ledger.whole is None else {"whole": ledger.whole}
     found = {shard.name for shard in run.shards.glob("*.jsonl")}
     lost = {shard: note for shard, note in facts.get("lost", {}).items() if shard not in found}
     facts = {name: value for name, value in facts.items() if name != "lost"} | ({"lost": lost} if lost else {})
-    run.write_header(facts | {"expected": ledger.expected, "partial": partial_tiers(ledger)})
+    run.write_header(facts | {"expected": ledger.expected, "partial": partial_tiers(ledger)} | whole)
     run.finish()
     unknown = sum(row.status == "open" for row in attempts)
     tail = f", {unknown} of them never answered" if unknown else ""

@@ -9,16 +9,17 @@ beyond the cheapest and the dearest tier: what was not measured is not guessed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from pytest_elo.report.build import Report, rating_of_shared_tasks
 from pytest_elo.report.numbers import plain, signed
 
 if TYPE_CHECKING:
     from pytest_elo.rating.results import LadderReport, PolicyReport, RatingReport
 
-__all__ = ["Budget", "EqualBudgets", "Offer", "budget_lines", "equal_budgets"]
+__all__ = ["Budget", "EqualBudgets", "Offer", "budget_lines", "budgets_of", "equal_budgets"]
 
 SAME_TOKENS = 0.01
 """A tier whose tokens differ from the budget by less than this share is at the budget."""
@@ -53,6 +54,19 @@ class EqualBudgets:
     """Named by their ladder: ``baseline -> r3 -> r5``."""
     budgets: tuple[Budget, ...]
     """From cheap to dear, one a tier."""
+    tasks: tuple[str, ...] = ()
+    """The tasks it is about, where those are not all: the ones that every tier has run."""
+
+
+def budgets_of(report: Report) -> EqualBudgets | None:
+    """Those of a report, over the tasks that all tiers share."""
+    if report.rating is None:
+        return None
+    rating, tasks = rating_of_shared_tasks(report)
+    budgets = equal_budgets(rating) if rating is not None else None
+    if budgets is None or rating is report.rating:
+        return budgets
+    return replace(budgets, tasks=tasks)
 
 
 def equal_budgets(rating: RatingReport) -> EqualBudgets | None:
@@ -81,9 +95,10 @@ def budget_lines(view: EqualBudgets) -> list[str]:
     ]
     heads = ["tokens\n/item", "as", *(f"ΔElo\n{name}" for name in names)]
     align = ["right", "left", *("right" for _ in names)]
-    table = tabulate(rows, heads, tablefmt="simple", disable_numparse=True, colalign=align)
+    table = tabulate(rows, heads, tablefmt="simple", disable_numparse=True, colalign=align if rows else None)
+    over = f" over {', '.join(view.tasks)}, which all of them ran" if view.tasks else ""
     return [
-        "At equal budgets (what each family gives for the same tokens an item; point estimates):",
+        f"At equal budgets{over} (what each family gives for the same tokens an item; point estimates):",
         *table.splitlines(),
         *_legend(view),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,23 +11,33 @@ from typing import TYPE_CHECKING, Any
 from pytest_elo._text import did_you_mean
 from pytest_elo.errors import DataError
 from pytest_elo.gates.results import GateResult
+from pytest_elo.ledger.fold import outcome_key
 from pytest_elo.ledger.partial import without_partial
-from pytest_elo.ledger.prices import prices_of, usd_by_cell
-from pytest_elo.ledger.read import read_attempts, read_outcomes
+from pytest_elo.ledger.prices import prices_of
+from pytest_elo.ledger.read import read_outcomes
 from pytest_elo.ledger.rundir import RunDir
-from pytest_elo.ledger.totals import Totals, total
+from pytest_elo.ledger.stream import Watch, read_sums
+from pytest_elo.ledger.totals import Totals, total, totals_of
 from pytest_elo.records import Attempt, Outcome
-from pytest_elo.report.columns import Dropped, comparable, pair_outcomes, usage_columns
+from pytest_elo.report.columns import TOKENS_UNKNOWN, Dropped, comparable, pair_outcomes, usage_columns
 from pytest_elo.report.online import OnlineView, online_view
 from pytest_elo.report.oracles import oracles
+from pytest_elo.report.samples import sample_texts
 
 if TYPE_CHECKING:
     from pytest_elo.rating.inputs import Comparisons, Usage
     from pytest_elo.rating.results import RatingReport
 
-__all__ = ["GATES", "Report", "build", "build_from", "rating_at"]
+__all__ = ["GATES", "Report", "build", "build_from", "rating_at", "rating_of_shared_tasks"]
 
 GATES = "gates.json"
+
+WATCHED_AT_MOST = 20_000
+"""Attempts of failed cases that the page can show: more do not fit it."""
+
+OUTPUTS_AT_MOST = 16_000_000
+"""Characters of failed replies that are held in memory; beyond that each is cut, ``failures.jsonl`` is whole."""
+OUTPUT_CUT = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +45,11 @@ class Report:
     """Everything the tables and files show."""
 
     header: Mapping[str, Any]
-    attempts: Sequence[Attempt] = field(repr=False)
     outcomes: Sequence[Outcome] = field(repr=False)
     comparisons: Comparisons = field(repr=False)
     totals: Totals = field(repr=False)
+    watched: Sequence[Attempt] = field(repr=False)
+    """attempts of outcomes that are not correct, in the ledger's order, up to ``WATCHED_AT_MOST``"""
     dropped: Dropped
     rating: RatingReport | None
     unrated: str | None
@@ -49,6 +60,8 @@ class Report:
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """rating settings above the run's own"""
     gates: Sequence[GateResult] = ()
+    texts: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """call id -> what the model said, of ``watched`` attempts whose reply the run directory holds"""
 
 
 def build(path: Path, rating: Mapping[str, Any] | None = None) -> Report:
@@ -60,11 +73,20 @@ def build(path: Path, rating: Mapping[str, Any] | None = None) -> Report:
     if not path.is_dir():
         raise DataError(f"{path}: no such run directory; runs stand under .elo/")
     notes: list[str] = []
-    attempts = list(read_attempts(run.runs, notes.append))
-    outcomes = list(read_outcomes(run.outcomes, notes.append))
     header = run.read_header()
-    report = build_from(header, attempts, outcomes, notes, rating or {})
-    return replace(report, gates=_judged_before(path / GATES))
+    outcomes = list(_bounded(read_outcomes(run.outcomes, notes.append)))
+    watch = Watch({outcome_key(outcome) for outcome in outcomes if outcome.status != "correct"}, WATCHED_AT_MOST)
+    totals = totals_of(read_sums(run.runs, notes.append, watch), prices_of(header))
+    report = _rated(header, totals, watch.rows, outcomes, notes, rating or {})
+    return replace(report, gates=_judged_before(path / GATES), texts=sample_texts(run.responses, watch.rows))
+
+
+def _bounded(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
+    room = OUTPUTS_AT_MOST
+    for outcome in outcomes:
+        output = outcome.output or ""
+        room -= len(output)
+        yield outcome if room >= 0 or not output else replace(outcome, output=output[:OUTPUT_CUT])
 
 
 def _judged_before(path: Path) -> tuple[GateResult, ...]:
@@ -85,21 +107,35 @@ def build_from(
     notes: Sequence[str],
     overrides: Mapping[str, Any],
 ) -> Report:
+    """A report over rows in memory."""
+    failed = {outcome_key(outcome) for outcome in outcomes if outcome.status != "correct"}
+    watched = [row for row in attempts if (row.task_id, row.item_id, row.strategy, row.repeat) in failed]
+    totals = total(attempts, prices_of(header))
+    return _rated(header, totals, watched[:WATCHED_AT_MOST], outcomes, notes, overrides)
+
+
+def _rated(
+    header: Mapping[str, Any],
+    totals: Totals,
+    watched: Sequence[Attempt],
+    outcomes: Sequence[Outcome],
+    notes: Sequence[str],
+    overrides: Mapping[str, Any],
+) -> Report:
     _refuse_mixed_conditions(outcomes)
     scored, dropped = comparable(outcomes)
     kept, partial = without_partial(scored, header)
     _require_named_anchor(overrides.get("anchor"), kept)
     comparisons = pair_outcomes(kept)
-    totals = total(attempts)
-    rating, unrated = _rate(kept, comparisons, _usage(kept, totals, attempts, header), header, overrides)
+    rating, unrated = _rate(kept, comparisons, usage_columns(kept, totals), header, overrides)
     if unrated and partial:
         unrated = f"the run was stopped and {len(partial)} of its tiers are partial"
     return Report(
         header=header,
-        attempts=attempts,
         outcomes=outcomes,
         comparisons=comparisons,
         totals=totals,
+        watched=watched,
         dropped=dropped,
         rating=rating,
         unrated=unrated,
@@ -121,14 +157,28 @@ def rating_at(report: Report, level: float) -> RatingReport | None:
     """The same rating with its intervals at another level."""
     kept, _ = without_partial(comparable(report.outcomes)[0], report.header)
     overrides = {**report.overrides, "level": level}
-    usage = _usage(kept, report.totals, report.attempts, report.header)
+    usage = usage_columns(kept, report.totals)
     return _rate(kept, report.comparisons, usage, report.header, overrides)[0]
 
 
-def _usage(
-    outcomes: Sequence[Outcome], totals: Totals, attempts: Sequence[Attempt], header: Mapping[str, Any]
-) -> Usage:
-    return usage_columns(outcomes, totals, usd_by_cell(attempts, prices_of(header)))
+def rating_of_shared_tasks(report: Report) -> tuple[RatingReport | None, tuple[str, ...]]:
+    """The rating over the tasks in which every tier of every ladder has run, and their names.
+
+    Tokens at which families are compared must be tokens for the same items: a task that only some tiers run
+    makes those look dearer or cheaper than they are.
+    """
+    assert report.rating is not None
+    tiers = {tier for ladder in report.rating.ladders for tier in ladder.tiers}
+    kept, _ = without_partial(comparable(report.outcomes)[0], report.header)
+    ran: dict[str, set[str]] = {}
+    for outcome in kept:
+        ran.setdefault(outcome.task_id, set()).add(outcome.strategy)
+    shared = tuple(sorted(task for task, names in ran.items() if tiers <= names))
+    if len(shared) in (0, len(ran)):
+        return (report.rating if shared else None), shared
+    outcomes = [outcome for outcome in kept if outcome.task_id in shared]
+    usage = usage_columns(outcomes, report.totals)
+    return _rate(outcomes, pair_outcomes(outcomes), usage, report.header, report.overrides)[0], shared
 
 
 def _rate(
@@ -166,8 +216,9 @@ def _rate(
 
 
 def _climbed(ladders: Sequence[Sequence[str]], outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], ...]:
-    """Each ladder's tiers that have outcomes. An oracle is no tier: nobody can climb to where it stands."""
-    tiers = {outcome.strategy for outcome in outcomes} - oracles(outcomes)
+    """Each ladder's tiers that have outcomes and tokens. An oracle is none: nobody can climb to where it stands."""
+    unknown = {outcome.strategy for outcome in outcomes if TOKENS_UNKNOWN in outcome.marks}
+    tiers = {outcome.strategy for outcome in outcomes} - oracles(outcomes) - unknown
     found = (tuple(name for name in names if name in tiers) for names in ladders)
     return tuple(ladder for ladder in found if len(ladder) > 1)
 

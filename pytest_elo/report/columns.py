@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_elo.ledger.totals import Cell, CellKey, Totals
+from pytest_elo.ledger.totals import Cell, Totals
 from pytest_elo.records import MODEL_STATUSES, Comparison, Outcome
 
 if TYPE_CHECKING:
     from pytest_elo.rating.inputs import Comparisons, Usage
 
-__all__ = ["Dropped", "comparable", "comparison_records", "pair_outcomes", "usage_columns"]
+__all__ = ["TOKENS_UNKNOWN", "Dropped", "comparable", "comparison_records", "pair_outcomes", "usage_columns"]
 
 ItemCell = tuple[str, str, str]
 
@@ -92,10 +92,8 @@ def _listed(column: Any) -> list[Any]:
     return list(np.asarray(column).tolist())
 
 
-def usage_columns(outcomes: Sequence[Outcome], totals: Totals, usd: Mapping[CellKey, float]) -> Usage:
+def usage_columns(outcomes: Sequence[Outcome], totals: Totals) -> Usage:
     """One row a (task, item, strategy): means over the repeats that have an outcome in ``outcomes``.
-
-    ``usd`` holds the price of each cell that has one.
 
     Outcomes marked ``tokens_unknown`` (imported predictions) have no row: what they cost is not 0.
     """
@@ -106,7 +104,7 @@ def usage_columns(outcomes: Sequence[Outcome], totals: Totals, usd: Mapping[Cell
         if TOKENS_UNKNOWN in outcome.marks:
             continue
         repeats[outcome.task_id, outcome.item_id, outcome.strategy].append(outcome)
-    rows = [_usage_row(cell, found, totals, usd) for cell, found in sorted(repeats.items())]
+    rows = [_usage_row(cell, found, totals) for cell, found in sorted(repeats.items())]
     tasks = _Names(row["task"] for row in rows)
     items = _Names(row["item"] for row in rows)
     policies = _Names(row["policy"] for row in rows)
@@ -133,11 +131,8 @@ def usage_columns(outcomes: Sequence[Outcome], totals: Totals, usd: Mapping[Cell
     )
 
 
-def _usage_row(
-    cell: ItemCell, outcomes: Sequence[Outcome], totals: Totals, usd: Mapping[CellKey, float]
-) -> dict[str, Any]:
-    keys = [(*cell, outcome.repeat) for outcome in outcomes]
-    costs = [totals.cells.get(key, Cell()) for key in keys]
+def _usage_row(cell: ItemCell, outcomes: Sequence[Outcome], totals: Totals) -> dict[str, Any]:
+    costs = [totals.cells.get((*cell, outcome.repeat), Cell()) for outcome in outcomes]
     task_id, item_id, strategy = cell
     n = len(outcomes)
     return {
@@ -148,11 +143,17 @@ def _usage_row(
         "tokens_high": sum(cost.total_tokens_high for cost in costs) / n,
         "completion_tokens": sum(cost.completion_tokens for cost in costs) / n,
         "last_success_tokens": sum(cost.last_success_tokens for cost in costs) / n,
-        "usd": sum(usd.get(key, math.nan) for key in keys) / n,
+        "usd": _mean_usd(costs),
         "samples": sum(cost.calls for cost in costs) / n,
         "score": sum(outcome.score for outcome in outcomes) / n,
         "repeats": n,
     }
+
+
+def _mean_usd(costs: Sequence[Cell]) -> float:
+    """NaN, which means "not known", where a price is missing."""
+    prices = [cost.usd for cost in costs if cost.usd is not None]
+    return sum(prices) / len(costs) if len(prices) == len(costs) else math.nan
 
 
 class _Names:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_elo._text import printable
 from pytest_elo.errors import DataError
 from pytest_elo.gates.changes import Change, Difference, changes
 from pytest_elo.gates.pairing import require_comparable
@@ -44,7 +45,8 @@ def render(comparison: RunComparison, form: str) -> str:
     lines = list(_heading(comparison))
     lines += ["", _table(comparison, "pipe" if form == "md" else "simple"), ""]
     details = [*comparison.remarks, *(line for change in comparison.changes for line in _details(change))]
-    return "\n".join(lines + [f"- {line}" if form == "md" else line for line in details]) + "\n"
+    text = "\n".join(lines + [f"- {line}" if form == "md" else line for line in details]) + "\n"
+    return printable(text)
 
 
 def _heading(comparison: RunComparison) -> Iterator[str]:
@@ -57,6 +59,7 @@ def _heading(comparison: RunComparison) -> Iterator[str]:
 def _table(comparison: RunComparison, style: str) -> str:
     from tabulate import tabulate
 
+    priced = any(change.usd is not None for change in comparison.changes)
     rows = [
         [
             change.task or "all tasks",
@@ -68,6 +71,7 @@ def _table(comparison: RunComparison, style: str) -> str:
             str(len(change.better)),
             f"{plain(change.tokens.before, 0)} -> {plain(change.tokens.after, 0)}",
             _percent(change.tokens),
+            *([_dollars(change.usd), "-" if change.usd is None else _percent(change.usd)] if priced else ()),
         ]
         for change in comparison.changes
     ]
@@ -81,15 +85,20 @@ def _table(comparison: RunComparison, style: str) -> str:
         "better",
         "tokens/item",
         "change",
+        *(["USD/item", "change"] if priced else ()),
     ]
     align = ("left", "left", *("right" for _ in heads[2:]))
-    return tabulate(rows, heads, tablefmt=style, disable_numparse=True, colalign=align)
+    return tabulate(rows, heads, tablefmt=style, disable_numparse=True, colalign=align if rows else None)
 
 
 def _interval(difference: Difference) -> str:
     if difference.low is None or difference.high is None:
         return signed(difference.value)
     return f"{signed(difference.value)} [{signed(difference.low)}, {signed(difference.high)}]"
+
+
+def _dollars(difference: Difference | None) -> str:
+    return "-" if difference is None else f"{difference.before:.4g} -> {difference.after:.4g}"
 
 
 def _percent(difference: Difference) -> str:

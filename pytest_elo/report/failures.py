@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from pytest_elo._text import printable
 from pytest_elo.records import MODEL_STATUSES, Outcome
 from pytest_elo.report.build import Report
 
@@ -35,8 +36,8 @@ def failure_lines(report: Report, n: int) -> Iterator[str]:
     cases = worst(report, n)
     yield f"the {len(cases)} worst cases:" if cases else "no case failed"
     for outcome in cases:
-        name = f"{outcome.task_id}/{outcome.item_id} under {outcome.strategy}"
-        yield f"--- {name}, repeat {outcome.repeat}: {outcome.status}, score {outcome.score:g} ".ljust(WIDTH, "-")
+        name = printable(f"{outcome.task_id}/{outcome.item_id} under {outcome.strategy}, repeat {outcome.repeat}")
+        yield f"--- {name}: {outcome.status}, score {outcome.score:g} ".ljust(WIDTH, "-")
         yield f"answer {_plain(str(outcome.answer))}, expected {_plain(str(outcome.expected))}"
         yield from _output(outcome.output or "")
 
@@ -49,4 +50,4 @@ def _output(text: str) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    return "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in text)[:400]
+    return printable(text.replace("\n", " "))[:400]

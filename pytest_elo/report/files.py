@@ -6,14 +6,16 @@ import csv
 import dataclasses
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_elo.ledger.rundir import write_atomically
+from pytest_elo.ledger.lines import present
+from pytest_elo.ledger.read import read_outcomes
+from pytest_elo.ledger.rundir import RunDir, write_atomically
 from pytest_elo.ledger.totals import by_strategy, by_task_strategy
-from pytest_elo.records import POLICY_ROLES
-from pytest_elo.report.budget import equal_budgets
+from pytest_elo.records import Outcome
+from pytest_elo.report.budget import budgets_of
 from pytest_elo.report.build import GATES, Report
 from pytest_elo.report.columns import comparison_records
 from pytest_elo.report.flags import flags_of
@@ -39,19 +41,21 @@ ELO_COLUMNS = (
     "items",
     "penalised",
     "marks",
+    "usd_per_item",
+    "elo_per_usd",
 )
 
 
 def write_files(report: Report, path: Path, *, with_page: bool = True) -> None:
     """Write every result file of the run directory, each atomically; the page takes a second to draw."""
-    charged = [row for row in report.attempts if row.role in POLICY_ROLES]
-    strategies, tasks = by_strategy(charged), by_task_strategy(charged)
+    strategies, tasks = by_strategy(report.totals), by_task_strategy(report.totals)
     write_atomically(path / "tokens_by_strategy.json", _json(strategies))
     write_atomically(path / "tokens_by_strategy.csv", _csv(strategies))
     write_atomically(path / "tokens_by_task_strategy.json", _json(tasks))
     write_atomically(path / "tokens_by_task_strategy.csv", _csv(tasks))
-    write_atomically(path / "pairwise.json", _json([row.to_dict() for row in comparison_records(report.comparisons)]))
-    write_atomically(path / "failures.jsonl", _failures(report))
+    records = comparison_records(report.comparisons)
+    write_atomically(path / "pairwise.json", _json_lines(row.to_dict() for row in records))
+    write_atomically(path / "failures.jsonl", _failures(_whole_outcomes(report, path)))
     write_atomically(path / "elo.json", elo_json(report))
     write_atomically(path / "elo.csv", elo_csv(report))
     if report.gates:
@@ -73,7 +77,7 @@ def elo_document(report: Report) -> dict[str, Any]:
         {"task": task, "strategy": strategy, "status": status, "count": count}
         for (task, strategy, status), count in report.dropped.counts.items()
     ]
-    budgets = equal_budgets(report.rating) if report.rating is not None else None
+    budgets = budgets_of(report)
     return {
         "v": 1,
         "run": facts,
@@ -115,13 +119,21 @@ def _elo_rows(report: Report) -> list[dict[str, Any]]:
             "items": policy.n_items,
             "penalised": policy.penalised,
             "marks": " ".join(flags.get(policy.policy, ())),
+            "usd_per_item": _round(policy.usd_per_item, 6),
+            "elo_per_usd": _round(policy.elo_per_usd.value, 2),
         }
         for policy in report.rating.policies
     ]
 
 
-def _failures(report: Report) -> str:
-    return "".join(
+def _whole_outcomes(report: Report, path: Path) -> Iterable[Outcome]:
+    """From the file again where there is one: a report in memory may have cut what models said."""
+    stored = RunDir(path).outcomes
+    return read_outcomes(stored, lambda _: None) if present(stored).exists() else report.outcomes
+
+
+def _failures(outcomes: Iterable[Outcome]) -> Iterator[str]:
+    return (
         json.dumps(
             {
                 "task_id": outcome.task_id,
@@ -143,7 +155,7 @@ def _failures(report: Report) -> str:
             }
         )
         + "\n"
-        for outcome in report.outcomes
+        for outcome in outcomes
         if outcome.status != "correct"
     )
 
@@ -154,6 +166,16 @@ def _round(value: float | None, digits: int) -> float | None:
 
 def _json(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _json_lines(records: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The bytes of ``_json`` for a list, one record at a time."""
+    opening = "["
+    for record in records:
+        text = json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False)
+        yield opening + "\n " + text.replace("\n", "\n ")
+        opening = ","
+    yield "[]\n" if opening == "[" else "\n]\n"
 
 
 def _csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -12,9 +11,12 @@ from pytest_elo.errors import DataError
 from pytest_elo.gates.baseline import baseline_path, load, stored_names
 from pytest_elo.gates.judged import JudgedRun
 from pytest_elo.gates.snapshot import Snapshot, snapshot_of
-from pytest_elo.ledger.read import read_attempts, read_outcomes
+from pytest_elo.ledger.lines import present
+from pytest_elo.ledger.prices import prices_of
+from pytest_elo.ledger.read import read_outcomes
 from pytest_elo.ledger.rundir import RunDir
-from pytest_elo.ledger.totals import total
+from pytest_elo.ledger.stream import read_sums
+from pytest_elo.ledger.totals import totals_of
 from pytest_elo.report.build import Report, rating_at
 
 if TYPE_CHECKING:
@@ -30,11 +32,6 @@ def judged_run(report: Report, declared: Sequence[str]) -> JudgedRun:
     def rate(level: float | None) -> RatingReport | None:
         return report.rating if level is None else rating_at(report, level)
 
-    judges: dict[str, set[str]] = defaultdict(set)
-    for row in report.attempts:
-        if row.role == "judge":
-            judges[row.task_id].add(row.response_model or row.model)
-            judges[row.task_id].add(row.model)
     return JudgedRun(
         snapshot=snapshot_of("this run", report.header, report.outcomes, report.totals),
         outcomes=report.outcomes,
@@ -42,7 +39,7 @@ def judged_run(report: Report, declared: Sequence[str]) -> JudgedRun:
         rate=rate,
         unrated=report.unrated,
         declared=declared,
-        judges=judges,
+        judges=report.totals.judges,
     )
 
 
@@ -66,8 +63,9 @@ def stored_run(name: str, folder: Path, cwd: Path) -> Snapshot | None:
 def run_snapshot(path: Path, name: str) -> Snapshot:
     """A run directory as a snapshot. Raises ``DataError``."""
     run = RunDir(path)
-    if not run.outcomes.is_file():
+    if not present(run.outcomes).is_file():
         raise DataError(f"{path}: no outcomes.jsonl, so this is no finished run; runs stand under .elo/")
     outcomes = list(read_outcomes(run.outcomes, lambda _: None))
-    totals = total(read_attempts(run.runs, lambda _: None))
-    return snapshot_of(name, run.read_header(), outcomes, totals)
+    header = run.read_header()
+    totals = totals_of(read_sums(run.runs, lambda _: None), prices_of(header))
+    return snapshot_of(name, header, outcomes, totals)

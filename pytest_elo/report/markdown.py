@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pytest_elo.gates.results import GateResult
 from pytest_elo.gates.words import summary
-from pytest_elo.report.budget import budget_lines, equal_budgets
+from pytest_elo.report.budget import budget_lines, budgets_of
 from pytest_elo.report.build import Report
 from pytest_elo.report.details import detail_columns
 from pytest_elo.report.flags import labels
@@ -32,7 +32,7 @@ def markdown(report: Report) -> str:
         names = labels(report)
         parts.append(_table(*strategy_columns(report.rating, [], names)))
         parts.append(_table(*task_columns(report.rating, names)))
-        budgets = equal_budgets(report.rating)
+        budgets = budgets_of(report)
         if budgets is not None:
             parts.append("\n".join(["```text", *budget_lines(budgets), "```"]))
         parts.append(_table(*detail_columns(report.rating, names)))
@@ -64,7 +64,7 @@ def _piped(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
     from tabulate import tabulate
 
     align = ["left", *("right" for _ in heads[1:-1]), "left"]
-    return tabulate(rows, heads, tablefmt="pipe", disable_numparse=True, colalign=align)
+    return tabulate(rows, heads, tablefmt="pipe", disable_numparse=True, colalign=align if rows else None)
 
 
 def _text(value: str) -> str:

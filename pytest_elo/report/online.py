@@ -83,7 +83,7 @@ def online_lines(view: OnlineView) -> list[str]:
     ]
     heads = ["task", "strategy", "votes", "online\nElo", "SD over\norders", "leads in"]
     align = ["left", "left", "right", "right", "right", "right"]
-    table = tabulate(rows, heads, tablefmt="simple", disable_numparse=True, colalign=align)
+    table = tabulate(rows, heads, tablefmt="simple", disable_numparse=True, colalign=align if rows else None)
     return [
         f"Online Elo (K = {view.k:g}), mean over {view.orders} random orders of the same votes:",
         *table.splitlines(),

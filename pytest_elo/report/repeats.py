@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_elo.records import POLICY_ROLES, Attempt, Outcome
+from pytest_elo.ledger.totals import Totals
+from pytest_elo.records import Outcome
 
 __all__ = ["Disagreement", "disagreements", "repeat_lines"]
 
@@ -23,17 +24,13 @@ class Disagreement:
     """every call that the strategy was charged for asked for temperature 0"""
 
 
-def disagreements(outcomes: Sequence[Outcome], attempts: Sequence[Attempt]) -> list[Disagreement]:
+def disagreements(outcomes: Sequence[Outcome], totals: Totals) -> list[Disagreement]:
     """One row a task and strategy that has an item with two outcomes or more; sorted."""
     items: dict[tuple[str, str], dict[str, list[Outcome]]] = {}
     for outcome in outcomes:
         found = items.setdefault((outcome.task_id, outcome.strategy), {})
         found.setdefault(outcome.item_id, []).append(outcome)
-    sampled = {
-        (row.task_id, row.strategy)
-        for row in attempts
-        if row.role in POLICY_ROLES and row.parameters.get("temperature") != 0
-    }
+    sampled = {place for place, tier in totals.tiers.items() if tier.sampled}
     rows = []
     for place, by_item in sorted(items.items()):
         repeated = [found for found in by_item.values() if len(found) > 1]
@@ -44,8 +41,8 @@ def disagreements(outcomes: Sequence[Outcome], attempts: Sequence[Attempt]) -> l
     return rows
 
 
-def repeat_lines(outcomes: Sequence[Outcome], attempts: Sequence[Attempt]) -> Iterator[str]:
-    for row in disagreements(outcomes, attempts):
+def repeat_lines(outcomes: Sequence[Outcome], totals: Totals) -> Iterator[str]:
+    for row in disagreements(outcomes, totals):
         name = f"{row.task_id}/{row.strategy}"
         told = f"repeats of {name} differ in answer on {row.in_answer} of {row.items} items, in score on {row.in_score}"
         if row.at_temperature_0 and row.in_answer:

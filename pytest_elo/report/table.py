@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from pytest_elo._text import printable
 from pytest_elo.gates.words import gate_lines
-from pytest_elo.report.budget import budget_lines, equal_budgets
+from pytest_elo.report.budget import budget_lines, budgets_of
 from pytest_elo.report.build import Report
 from pytest_elo.report.details import detail_columns, detail_lines
+from pytest_elo.report.fitting import WIDEST, fitted, table, terminal_width
 from pytest_elo.report.flags import flag_lines, labels
 from pytest_elo.report.numbers import MISSING, interval, plain, signed
 from pytest_elo.report.online import online_lines
@@ -19,24 +21,28 @@ from pytest_elo.report.tables import plain_columns, strategy_columns, task_colum
 if TYPE_CHECKING:
     from pytest_elo.rating.results import LadderReport, PolicyReport, RatingReport
 
-WIDTH = 100
-"""Columns that the widest line of a table may take."""
+DISPENSABLE = ("SD\ntasks", "sam-\nples", "marginal\nElo/1k", "items", "Elo\n/1k")
+"""Columns of the strategy table in the order in which they go where there is no room."""
 
-__all__ = ["header_lines", "lines", "remarks", "strategy_table", "task_table"]
+__all__ = ["header_lines", "lines", "remarks", "strategy_table"]
 
 
 def lines(report: Report) -> list[str]:
-    """Everything the terminal shows, in order."""
+    """Everything the terminal shows, in order; no text of a run can steer the terminal."""
+    return [printable(line) for line in _lines(report, terminal_width())]
+
+
+def _lines(report: Report, width: int) -> list[str]:
     out = ["", *header_lines(report), ""]
     if report.rating is not None:
-        out += [*strategy_table(report).splitlines(), ""]
-        out += [*task_table(report.rating, labels(report)).splitlines(), ""]
-        budgets = equal_budgets(report.rating)
+        out += [*strategy_table(report, width), ""]
+        out += [*fitted(*task_columns(report.rating, labels(report)), ("ties", "items", "Elo\n/1k"), width), ""]
+        budgets = budgets_of(report)
         out += [*budget_lines(budgets), ""] if budgets is not None else []
-        out += [*_tabulate(*detail_columns(report.rating, labels(report)), last="right").splitlines(), ""]
+        out += [*table(*detail_columns(report.rating, labels(report)), last="right").splitlines(), ""]
         out += [*online_lines(report.online), ""] if report.online is not None else []
     else:
-        out += [*plain_table(report).splitlines(), ""]
+        out += [*fitted(*plain_columns(report), (), width), ""]
     out += remarks(report)
     if report.gates:
         out += ["", *gate_lines(report.gates)]
@@ -76,31 +82,19 @@ def header_lines(report: Report) -> list[str]:
     return out
 
 
-def strategy_table(report: Report, width: int = WIDTH) -> str:
+def strategy_table(report: Report, width: int) -> list[str]:
     """One row a strategy, in the order of the ladder where there is one.
 
     The Δ of each task stands in a column of its own as long as the table fits ``width``; otherwise only in
-    ``task_table``.
+    the table of tasks.
     """
     rating = report.rating
     assert rating is not None
     names = labels(report)
-    full = _strategy_table(rating, [task.task for task in rating.tasks], names)
-    if max(map(len, full.splitlines())) <= width:
+    full = fitted(*strategy_columns(rating, [task.task for task in rating.tasks], names), DISPENSABLE[:1], WIDEST)
+    if len(rating.tasks) > 1 and max(map(len, full)) <= width:
         return full
-    return _strategy_table(rating, [], names)
-
-
-def _strategy_table(rating: RatingReport, tasks: Sequence[str], names: Mapping[str, str]) -> str:
-    return _tabulate(*strategy_columns(rating, tasks, names))
-
-
-def plain_table(report: Report) -> str:
-    return _tabulate(*plain_columns(report))
-
-
-def task_table(rating: RatingReport, names: Mapping[str, str]) -> str:
-    return _tabulate(*task_columns(rating, names))
+    return fitted(*strategy_columns(rating, [], names), DISPENSABLE, width)
 
 
 def _footnotes(rating: RatingReport) -> Iterator[str]:
@@ -162,11 +156,12 @@ def _ladder_lines(ladder: LadderReport) -> Iterator[str]:
 
 def _counts(report: Report) -> Iterator[str]:
     yield _denominators(report)
+    yield from _unfaithful(report)
     yield from _parsers(report)
     yield from _no_answers(report)
     statuses = Counter(outcome.status for outcome in report.outcomes)
     yield "outcomes: " + ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
-    yield from repeat_lines(report.outcomes, report.attempts)
+    yield from repeat_lines(report.outcomes, report.totals)
     yield _attempts(report)
     for role, cell in sorted(report.totals.apart.items()):
         yield f"not charged to any strategy: {cell.total_tokens:,} tokens in {cell.attempts} {role} attempts"
@@ -189,6 +184,23 @@ def _denominators(report: Report) -> str:
         f"{text}; dropped: {', '.join(parts)}. Score over scored outcomes {over_scored}, "
         f"with the dropped ones as wrong {correct / len(report.outcomes):.3f}"
     )
+
+
+def _unfaithful(report: Report) -> Iterator[str]:
+    """How many items of a task can be judged on this machine at all, and why the others cannot."""
+    items: dict[str, set[str]] = {}
+    reasons: dict[str, dict[str, set[str]]] = {}
+    for outcome in report.outcomes:
+        items.setdefault(outcome.task_id, set()).add(outcome.item_id)
+        if outcome.status == "unfaithful":
+            named = reasons.setdefault(outcome.task_id, {})
+            named.setdefault(outcome.detail or "", set()).add(outcome.item_id)
+    for task, named in sorted(reasons.items()):
+        skipped = set().union(*named.values())
+        faithful = len(items[task]) - len(skipped)
+        yield f"warning: {task}: faithful {faithful} of {len(items[task])} items; the others are skipped:"
+        for reason, found in sorted(named.items()):
+            yield f"  {', '.join(sorted(found))}: {reason}"
 
 
 def _parsers(report: Report) -> Iterator[str]:
@@ -229,10 +241,3 @@ def _attempts(report: Report) -> str:
     if report.totals.unanswered:
         text += f"; {report.totals.unanswered} attempts never answered, their cost is an interval"
     return text
-
-
-def _tabulate(rows: Sequence[Sequence[str]], heads: Sequence[str], last: str = "left") -> str:
-    from tabulate import tabulate
-
-    align = ["left", *("right" for _ in heads[1:-1]), last]
-    return tabulate(rows, heads, tablefmt="simple", disable_numparse=True, colalign=align)

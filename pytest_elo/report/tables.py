@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_elo.records import MODEL_STATUSES
 from pytest_elo.report.build import Report
+from pytest_elo.report.columns import TOKENS_UNKNOWN
 from pytest_elo.report.flags import labels
 from pytest_elo.report.numbers import MISSING, interval, plain, signed
 
@@ -66,12 +67,13 @@ def plain_columns(report: Report) -> tuple[list[list[str]], list[str]]:
             found.append(outcome.score)
     for (_, _, strategy, _), cell in report.totals.cells.items():
         tokens[strategy] += cell.total_tokens
+    unknown = {outcome.strategy for outcome in report.outcomes if TOKENS_UNKNOWN in outcome.marks}
     rows = [
         [
             names.get(name, name),
             str(len(found)),
             f"{sum(found) / len(found):.3f}" if found else MISSING,
-            f"{tokens[name]:,}",
+            MISSING if name in unknown else f"{tokens[name]:,}",
         ]
         for name, found in sorted(scores.items())
     ]

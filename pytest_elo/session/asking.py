@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from pytest_elo.gateway.client import BoundAsk, seed_for
+from pytest_elo.gateway.proxy.lease import Admission
 from pytest_elo.records import Message, Reply, Role, Tag
 
 if TYPE_CHECKING:
     from pytest_elo.engine import Engine
+    from pytest_elo.gateway.proxy.access import Access
     from pytest_elo.session.budget import Budget
 
 __all__ = ["JudgeAsk", "TurnAsk"]
@@ -42,6 +44,11 @@ class TurnAsk:
             # admission and place follow each other without a pause: no other call comes between
             with self._budget.place() if self._budget is not None else nullcontext():
                 return await self._ask(messages, role=role, sample=sample, **parameters)
+
+    def lease(self, **options: Any) -> AbstractAsyncContextManager[Access]:
+        """Access for a program; the run decides before each of its calls as before each of ours."""
+        place = self._budget.place if self._budget is not None else nullcontext
+        return self._ask.lease(**options, admission=Admission(may_go_on=self._engine.may_go_on, place=place))
 
 
 class JudgeAsk:

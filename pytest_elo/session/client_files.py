@@ -2,7 +2,7 @@
 
 Claude Code reads ``ANTHROPIC_*`` and appends ``/v1/messages`` to its base URL; Codex reads the variable that
 ``env_key`` names and appends ``/responses`` to a base URL that ends in ``/v1``; Cline appends
-``/v1/chat/completions``. CC Switch writes the files of the first two, or points them at a proxy of its own.
+``/chat/completions`` to one. CC Switch writes the files of the first two, or points them at a proxy of its own.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ def _claude_code(document: Mapping[str, Any], host: str) -> Iterator[str]:
             yield f"env.{name} is read by nothing there; Claude Code takes ANTHROPIC_BASE_URL and ANTHROPIC_AUTH_TOKEN"
     if env.get("ANTHROPIC_AUTH_TOKEN") and env.get("ANTHROPIC_API_KEY"):
         yield "ANTHROPIC_AUTH_TOKEN and ANTHROPIC_API_KEY are both set; keep one, Claude Code warns and may take either"
+    yield from _malformed(env.get("ANTHROPIC_BASE_URL"), "ANTHROPIC_BASE_URL")
     url = _address(env.get("ANTHROPIC_BASE_URL"))
     if urlsplit(url).path.rstrip("/").endswith(("/v1", "/messages", "/chat/completions")):
         yield f"ANTHROPIC_BASE_URL = {url} goes too far; Claude Code appends /v1/messages, so leave that part out"
@@ -74,6 +75,7 @@ def _codex(document: Mapping[str, Any], host: str, environment: Mapping[str, str
         if provider.get("wire_api") == "chat":
             yield f'{place}.wire_api = "chat" is gone from Codex; write "responses", if the gateway serves that'
         yield from _env_key(place, provider.get("env_key"), environment)
+        yield from _malformed(provider.get("base_url"), f"{place}.base_url")
         url = _address(provider.get("base_url"))
         if url and not urlsplit(url).path.rstrip("/").endswith("/v1"):
             yield f"{place}.base_url = {url} does not end in /v1; Codex appends /responses to it as it is"
@@ -93,9 +95,12 @@ def _env_key(place: str, env_key: object, environment: Mapping[str, str]) -> Ite
 
 
 def _cline(document: Mapping[str, Any], host: str) -> Iterator[str]:
+    yield from _malformed(document.get("openAiBaseUrl"), "openAiBaseUrl")
     url = _address(document.get("openAiBaseUrl"))
     if urlsplit(url).path.rstrip("/").endswith("/chat/completions"):
         yield f"openAiBaseUrl = {url} goes too far; Cline appends the path itself"
+    elif url and not urlsplit(url).path.rstrip("/").endswith("/v1"):
+        yield f"openAiBaseUrl = {url} does not end in /v1; Cline appends /chat/completions to it as it is"
     if "openAiApiKey" in document:
         yield "openAiApiKey does not belong into this file; Cline keeps it in secrets.json"
     yield from _stale(url, "openAiBaseUrl", host, is_proxied=False)
@@ -110,7 +115,18 @@ def _cc_switch(document: Mapping[str, Any], host: str) -> Iterator[str]:
     if active not in named:
         yield f"activeProvider = {active!r} is none of the providers ({', '.join(sorted(named))})"
         return
+    yield from _malformed(named[str(active)].get("baseUrl"), f"provider {active}: baseUrl")
     yield from _stale(_address(named[str(active)].get("baseUrl")), f"provider {active}", host, is_proxied=False)
+
+
+def _malformed(value: object, what: str) -> Iterator[str]:
+    """An address that no path can be appended to, whoever appends it."""
+    parts = urlsplit(str(value or ""))
+    if parts.query or parts.fragment:
+        kind = "tracking parameters (utm_...)" if "utm_" in parts.query else "a query or fragment"
+        yield f"{what} ends in {kind}, and clients append their paths behind it; cut it off at the question mark"
+    if "/v1/v1" in parts.path:
+        yield f"{what} doubles /v1; write it once, or not at all where the client appends it"
 
 
 def _stale(url: str, what: str, host: str, is_proxied: bool) -> Iterator[str]:
@@ -127,9 +143,9 @@ def _stale(url: str, what: str, host: str, is_proxied: bool) -> Iterator[str]:
 
 
 def _address(value: object) -> str:
-    """The address as it may be printed: credentials in it are left out."""
+    """The address as it may be printed: credentials and queries, which may hold keys, are left out."""
     parts = urlsplit(str(value or ""))
-    return parts._replace(netloc=parts.netloc.rsplit("@", 1)[-1]).geturl()
+    return parts._replace(netloc=parts.netloc.rsplit("@", 1)[-1], query="", fragment="").geturl()
 
 
 def _listens(host: str, port: int) -> bool:

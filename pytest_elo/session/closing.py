@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from pytest_elo._text import printable
 from pytest_elo.ledger.fold import Ledger, outcome_key
 from pytest_elo.records import POLICY_ROLES
 
@@ -18,7 +19,11 @@ SHOWN = 5
 
 
 def lines(run: Controller) -> Iterator[str]:
-    """Notices, the tables, and everything of the run that did not go as planned."""
+    """Notices, the tables, and everything of the run that did not go as planned; nothing in it steers a terminal."""
+    return map(printable, _lines(run))
+
+
+def _lines(run: Controller) -> Iterator[str]:
     yield from (f"elo: {notice}" for notice in run.notices)
     if run.plan is None:
         return
@@ -37,8 +42,18 @@ def lines(run: Controller) -> Iterator[str]:
         workers = "1 worker" if run.lost_workers == 1 else f"{run.lost_workers} workers"
         yield f"elo: {workers} died; their rows were swept from their journals"
     yield from _unused(run.ledger, "" if run.problem else "; --elo-resume uses them, nothing is bought twice")
+    if run.shard is not None:
+        yield f"elo: {_part(run.ledger, str(run.shard))}; join the shards with: pytest-elo merge DIR... --out DIR"
     if run.ledger.attempts():
         yield f"elo: run directory {run.short(run.run_dir.path)}"
+
+
+def _part(ledger: Ledger, shard: str) -> str:
+    here, all_shards = (
+        sum(n for strategies in counts.values() for n in strategies.values())
+        for counts in (ledger.expected, ledger.whole or {})
+    )
+    return f"shard {shard} holds {here} of {all_shards} outcomes and judges no gate"
 
 
 def _unfinished(run: Controller) -> Iterator[str]:

@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,10 +85,13 @@ class Collector:
         if cached is None:
             where = str(self._settings.path)
             kind = mark.kwargs.get("kind", named)
-            defaults = {"seed": self._settings.seed}
+            options |= self._settings.kind_options.get(kind, {})
+            defaults: dict[str, Any] = {"seed": self._settings.seed}
+            if self._settings.path is not None:
+                defaults["base"] = self._settings.path.parent
             if self._settings.max_tokens is not None:
                 defaults["max_tokens"] = self._settings.max_tokens
-            cached = load_task(named, kind, path, options, defaults, where)
+            cached = load_task(named, kind, path, options, defaults, where, str(data))
             self._tasks[named, str(path)] = cached
             self.warnings.extend(f"{named}: {warning}" for warning in cached.warnings)
         return cached
@@ -130,7 +134,8 @@ def uninterrupted_by_gc() -> Iterator[None]:
 def _data_file(folder: Path, data: str) -> Path:
     """The file of a mark's ``data``; a bare name such as ``gpqa_diamond`` is looked for beside the test."""
     if not Path(data).suffix:
-        for candidate in (f"{data}.csv", f"{data}.jsonl", f"data/{data}.csv", f"data/{data}.jsonl"):
-            if (folder / candidate).is_file():
-                return (folder / candidate).resolve()
+        for place in ("", "data/"):
+            for suffix in (".csv", ".jsonl", ".json", ".parquet"):
+                if (candidate := folder / f"{place}{data}{suffix}").is_file():
+                    return candidate.resolve()
     return (folder / data).resolve()

@@ -6,7 +6,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ from pytest_elo.ledger.rundir import RunDir, new_run_id, recover
 from pytest_elo.session.apart import lost_note
 from pytest_elo.session.gating import Gatekeeper
 from pytest_elo.session.plan import Plan, run_header
+from pytest_elo.session.shard import shard_of
+from pytest_elo.session.task_files import write_task_files
 from pytest_elo.session.termination import Termination
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ class Controller:
         """Why the run ended before its last item; ``None`` when it did not."""
         self.top_failures: int = config.getoption("--elo-top-failures")
         """Cases that the terminal shows with their raw output."""
+        self.shard = shard_of(config)
+        """Which part of the suite this run is; ``None`` for all of it."""
         self._config = config
         self._access: Access | None = None
         self._gates = Gatekeeper(config, settings)
@@ -91,6 +95,7 @@ class Controller:
                 header = self._run_dir.read_header()
                 self._run_dir.read(self.ledger)
                 require_same(header, self.settings, None, path)
+                self._require_same_shard(header, path)
             plan = self._prepare(path)
             if resumed is not None:
                 require_same(header, self.settings, plan, path)
@@ -100,6 +105,12 @@ class Controller:
             raise
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self._facts = {"notes": header.get("notes", []), "expected": header.get("expected", {})}
+        if self.shard is not None:
+            self._facts |= {
+                "shard": asdict(self.shard),
+                "whole": header.get("whole", {}),
+                "gates": self._gates.stored(),
+            }
         if header.get("lost"):
             self._facts["lost"] = header["lost"]
         if resumed is not None:
@@ -115,6 +126,12 @@ class Controller:
     @property
     def _invoked_in(self) -> Path:
         return self._config.invocation_params.dir
+
+    def _require_same_shard(self, header: Mapping[str, Any], path: Path) -> None:
+        then, now = header.get("shard"), None if self.shard is None else asdict(self.shard)
+        if then != now:
+            word = "the whole suite" if then is None else f"shard {then['index']}/{then['of']}"
+            raise ConfigError(f"--elo-resume: the run in {path} is {word}; give the same --elo-shard as then")
 
     def _path(self, base: Path) -> Path:
         chosen = self._config.getoption("--elo-dir")
@@ -154,6 +171,8 @@ class Controller:
         if self.plan is None:
             return []
         lines = [f"elo: {self.plan.answers}", f"elo: run directory {self.short(self.run_dir.path)}"]
+        if self.shard is not None:
+            lines.append(f"elo: shard {self.shard}")
         if self.plan.done:
             lines.append(f"elo: resumed, {len(self.plan.done)} outcomes are there already")
         return lines
@@ -242,13 +261,15 @@ class Controller:
 
     def _finish(self, exit_status: int) -> int:
         self.run_dir.sweep(self.ledger, known=self._arrived())
-        if not self.ledger.attempts() and not self.ledger.outcomes():
+        if not self.ledger.attempts() and not self.ledger.outcomes() and self.ledger.whole is None:
             self._close_access()
             self._abandon()
             return self._exit_status(exit_status)
         self.run_dir.write(self.ledger.attempts(), self.ledger.outcomes())
+        write_task_files(self.run_dir.path, self.ledger.outcomes())
         self._facts["notes"] = sorted({*self._facts["notes"], *self.ledger.notes})
         self._facts["expected"] = self.ledger.expected
+        self._facts |= {"whole": self.ledger.whole} if self.ledger.whole is not None else {}
         partial = partial_tiers(self.ledger) if self.stop_reason is not None else []
         self._facts |= {"partial": partial} if partial else {}
         self._write_header()
@@ -298,7 +319,7 @@ class Controller:
 
         try:
             self.report = build(self.run_dir.path)
-            if self.stop_reason is None:
+            if self.stop_reason is None and self.shard is None:  # a part decides nothing: merge judges the gates
                 self.report = self._gates.judge(self.report)
         except EloError as error:
             self.problem = error
@@ -314,7 +335,8 @@ class Controller:
         from pytest_elo.report.files import write_files
 
         write_files(report, self.run_dir.path, with_page=self._config.getini("elo_html"))
-        write_step_summary(report)
+        if self.shard is None:
+            write_step_summary(report)
         png = self._config.getoption("--elo-png")
         if png:
             from pytest_elo.report.plots.draw import write_png
@@ -329,8 +351,8 @@ class Controller:
 
         if self._usage_error and status in (OK, TESTS_FAILED, INTERRUPTED):
             return USAGE_ERROR
-        if status == NOTHING_COLLECTED and self.plan is not None and self.plan.done:
-            status = OK  # a resumed run of which nothing was missing
+        if status == NOTHING_COLLECTED and self.plan is not None and (self.plan.done or self.ledger.whole):
+            status = OK  # nothing was missing of a resumed run, or all items are other shards'
         if self.problem is not None and status in (OK, TESTS_FAILED):
             return self.problem.exit_code
         gates = exit_code(self.report.gates) if self.report is not None else OK

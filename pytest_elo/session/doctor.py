@@ -69,6 +69,7 @@ def _checks(config: pytest.Config, settings: Settings) -> Iterator[Finding]:
 
     yield _run_directory(config)
     yield from _gateway(config, settings)
+    yield from _sandbox(settings)
     root = config.rootpath
     yield from (Finding("FAIL", "secrets", text) for text in _tracked_env_files(root))
     host = _host(settings)
@@ -116,6 +117,22 @@ def _preflight(settings: Settings) -> Iterator[Finding]:
     endpoint, models = live_endpoint(settings)
     for step in live_preflight(settings, endpoint, models, _Unwritten()).steps:
         yield Finding("ok" if step.is_ok else "FAIL", step.name, step.text)
+
+
+def _sandbox(settings: Settings) -> Iterator[Finding]:
+    """Whether patches can be tested here, where a task of that name is configured; without it items are skipped."""
+    options = {**settings.tasks.get("swebench", {}), **settings.kind_options.get("swebench", {})}
+    if "swebench" not in settings.tasks or options.get("runner", "local") != "local":
+        return
+    from pytest_elo.tasks.swebench.sandbox import choose_sandbox
+
+    try:
+        name = choose_sandbox(str(options.get("sandbox", "auto"))).name
+    except EloError as error:
+        yield Finding("warn", "sandbox", str(error))
+        return
+    unsafe = Finding("warn", "sandbox", "none: model-written code runs unprotected")
+    yield unsafe if name == "none" else Finding("ok", "sandbox", f"{name} holds code that a model wrote")
 
 
 class _Unwritten:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -49,6 +50,17 @@ class Gatekeeper:
         )
         declared = [spec.name for spec in self._settings.strategies]
         return replace(report, gates=judge(self._gates, judged_run(report, declared), how))
+
+    def stored(self) -> dict[str, Any]:
+        """What ``run.json`` of a shard says of the gates, so that they can be judged when the shards are joined."""
+        settings = self._settings.gates
+        return {
+            "rules": [text for text, _ in settings.rules],
+            "strict": settings.strict,
+            "allow": list(settings.allow),
+            "baselines": os.path.relpath(settings.baselines) if settings.baselines is not None else None,
+            "selection": narrowed_by(self._config, self._settings),
+        }
 
     def _read(self) -> tuple[Gate, ...]:
         from pytest_elo.gates.language import AgainstRun, parse

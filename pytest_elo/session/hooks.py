@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pytest_elo._text import printable
 from pytest_elo.errors import EloError
 from pytest_elo.session.apart import is_on_another_host
 from pytest_elo.session.collect import uninterrupted_by_gc
@@ -78,6 +79,13 @@ class RunnerPlugin:
         with self.runner.charged(key, ItemState.of(request.node).calls, request.node.nodeid):
             yield gateway.async_client() if asynchronous else gateway.client()
 
+    def gateway_env(self, request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+        from pytest_elo.session.leasing import leased
+
+        key = request.getfixturevalue("elo_key") if "elo_key" in request.fixturenames else None
+        with leased(self.runner, key, ItemState.of(request.node).calls, request.node.nodeid) as environment:
+            yield environment
+
     def live_ledger(self) -> LiveLedger:
         return LiveLedger(self.runner.journal)
 
@@ -88,9 +96,9 @@ class RunnerPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        done = self.runner.take_done(items)
-        if done:
-            config.hook.pytest_deselected(items=done)
+        others = self.runner.share.take_others(items) if self.runner.share is not None else []
+        if taken := [*others, *self.runner.take_done(items)]:
+            config.hook.pytest_deselected(items=taken)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         self.runner.expect(session.items)
@@ -109,9 +117,9 @@ class RunnerPlugin:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, Any]:
         state = ItemState.of(item)
-        state.write_properties(item, call.when)
+        state.write_properties(item, call.when, self.runner.settings.prices)
         report: Any = yield  # an attribute of a report travels from worker to controller with it
-        state.saw(report)
+        state.saw(report, self.runner.settings.prices)
         if call.excinfo is not None and isinstance(call.excinfo.value, EloError):
             _one_line(report, call.excinfo.value, self._config)
             if self.runner.must_abort(call.excinfo.value):
@@ -240,4 +248,4 @@ class ReportPlugin:
 
 def _one_line(report: pytest.TestReport, error: EloError, config: pytest.Config) -> None:
     if not config.getoption("--elo-debug"):
-        report.longrepr = str(error)
+        report.longrepr = printable(str(error))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_elo.config import Price
 from pytest_elo.session.runner import Runner
 from pytest_elo.session.trial import Posed
 
@@ -19,18 +20,29 @@ __all__ = ["ItemState"]
 _PREFIX = "elo_"
 
 
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    tokens: int
+    usd: float
+    calls: Sequence[str]
+
+
+_NOTHING = _Ended(0, 0.0, ())
+
+
 @dataclass(slots=True)
 class ItemState:
     """Kept in the item's stash, which lives as long as the item: a rerun finds what came before it."""
 
     posed: Posed | None = None
     """Of the current run, until it ends: prompts and replies are not held for longer."""
-    ended: tuple[int, Sequence[str]] = (0, ())
-    """Tokens and calls of the run that ended last."""
+    ended: _Ended = field(default_factory=lambda: _NOTHING)
+    """What the run that ended last has cost."""
     has_failed: bool = False
     reruns: int = -1
     earlier_tokens: int = 0
     """Of the trials that reruns have replaced; they are paid for."""
+    earlier_usd: float = 0.0
     calls: list[CallRecord] = field(default_factory=list)
     """What the test asked through ``client`` in its current run."""
 
@@ -43,31 +55,31 @@ class ItemState:
         # pytest-rerunfailures counts executions on the item, those of a worker that crashed included
         known = getattr(item, "execution_count", 1) - 1
         self.reruns = max(self.reruns + 1, known if isinstance(known, int) else 0)
-        self._end()
-        tokens, calls = self.ended
-        self.earlier_tokens += tokens
-        runner.discard(calls)
-        self.ended, self.has_failed = (0, ()), False
+        self._end(runner.settings.prices)
+        self.earlier_tokens += self.ended.tokens
+        self.earlier_usd += self.ended.usd
+        runner.discard(self.ended.calls)
+        self.ended, self.has_failed = _NOTHING, False
         return self.reruns
 
     def require_outcome(self) -> None:
         if self.posed is not None and self.posed.outcome is None and not self.has_failed:
             pytest.fail("the item has no outcome: call grade() or score(x), or it would vanish", pytrace=False)
 
-    def saw(self, report: Any) -> None:
+    def saw(self, report: Any, prices: Mapping[str, Price]) -> None:
         """Remember a phase's end, and let its report say how the item came out."""
         self.has_failed = self.has_failed or report.failed
         if self.posed is not None and self.posed.outcome is not None:
             report.elo_status = self.posed.outcome.status
         if report.when == "teardown":
-            self._end()
+            self._end(prices)
 
-    def _end(self) -> None:
+    def _end(self, prices: Mapping[str, Price]) -> None:
         if self.posed is not None:
-            self.ended = (self.posed.tokens, tuple(self.posed.call_ids))
+            self.ended = _Ended(self.posed.tokens, self.posed.usd(prices), tuple(self.posed.call_ids))
         self.posed, self.calls = None, []
 
-    def write_properties(self, item: pytest.Item, when: str) -> None:
+    def write_properties(self, item: pytest.Item, when: str, prices: Mapping[str, Price]) -> None:
         """For JUnit XML and JSON reports: strategy, status, score and cost as plain text and numbers."""
         posed = self.posed
         if posed is None or posed.outcome is None or when == "setup":
@@ -80,6 +92,8 @@ class ItemState:
             "score": float(outcome.score),
             "tokens": int(self.earlier_tokens + posed.tokens),
         }
+        if prices:
+            found["usd"] = round(self.earlier_usd + posed.usd(prices), 9)
         if self.reruns > 0:
             found["reruns"] = int(self.reruns)
         item.user_properties.extend((f"{_PREFIX}{name}", value) for name, value in found.items())

@@ -44,6 +44,7 @@ def add_options(parser: pytest.Parser) -> None:
     option("--elo-strategies", metavar="A,B", help="run only these strategies of elo.yaml")
     option("--elo-anchor", metavar="NAME", help="strategy that all tasks are aligned on")
     option("--elo-limit", metavar="N", type=int, help="take only the first N items of each task")
+    option("--elo-shard", metavar="I/N", help="run the I-th of N parts of the suite; pytest-elo merge joins them")
     option("--elo-concurrency", metavar="N", type=int, help="items in flight over all workers (default 64)")
     option("--elo-missing-anchor", choices=("error", "drop"), help="what to do with a task that lacks the anchor")
     option("--elo-gate", metavar="EXPR", action="append", default=[], help="a gate besides elo.yaml's; may be repeated")
@@ -52,6 +53,12 @@ def add_options(parser: pytest.Parser) -> None:
     option("--elo-strict", action="store_true", help="a wrong answer fails its test")
     option("--elo-debug", action="store_true", help="show tracebacks of errors that are normally one line")
     option("--elo-doctor", action="store_true", help="check the settings, the key and the gateway, and run nothing")
+    option(
+        "--elo-swe-sandbox",
+        choices=("auto", "bwrap", "unshare", "none"),
+        help="what holds code that a model wrote (default: auto); none: nothing does, and the report says so",
+    )
+    option("--elo-swe-runner", choices=("local", "docker", "import"), help="where patches are tested (default: local)")
     parser.addini("elo_config", "settings to use, relative to the root directory, one file a line", type="linelist")
     parser.addini("elo_gates", "gates besides elo.yaml's, one a line", type="linelist")
     parser.addini("elo_html", "write report.html (default: true)", type="bool", default=True)
@@ -115,17 +122,17 @@ def read_settings(config: pytest.Config, paths: Sequence[Path]) -> Settings:
             values[name] = value
             origins[key] = origin
     strategies = _names(values.pop("strategies", None))
-    settings = load(
-        paths, Overrides(values=values, strategies=strategies, origins=origins, gates=tuple(_gates(config)))
-    )
     missing_anchor = config.getoption("--elo-missing-anchor")
-    if missing_anchor is None:
-        return settings
-    return replace(
-        settings,
-        rating=replace(settings.rating, missing_anchor=missing_anchor),
-        origins={**settings.origins, "rating.missing_anchor": "--elo-missing-anchor"},
+    if missing_anchor is not None:
+        origins["rating.missing_anchor"] = "--elo-missing-anchor"
+    overrides = Overrides(
+        values=values,
+        strategies=strategies,
+        origins=origins,
+        gates=tuple(_gates(config)),
+        missing_anchor=missing_anchor,
     )
+    return replace(load(paths, overrides), kind_options=_kind_options(config))
 
 
 def _gates(config: pytest.Config) -> Iterator[tuple[str, str]]:
@@ -175,6 +182,11 @@ def _from_options(config: pytest.Config) -> Layer:
         if name == "limit" and value < 1:
             raise ConfigError(f"--elo-limit is {value}; give a number of items of at least 1")
         yield option, name, name, value
+
+
+def _kind_options(config: pytest.Config) -> dict[str, dict[str, Any]]:
+    swebench = {name: config.getoption(f"--elo-swe-{name}") for name in ("sandbox", "runner")}
+    return {"swebench": {name: value for name, value in swebench.items() if value is not None}}
 
 
 def _names(value: str | None) -> tuple[str, ...] | None:

@@ -17,13 +17,15 @@ import pytest
 from pytest_elo.config import Settings
 from pytest_elo.errors import ConfigError, EloError, GatewayError, NotRecordedError
 from pytest_elo.ledger.journal import Journal
+from pytest_elo.ledger.prices import usd_of
 from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.records import Answer, Grade, Outcome, Problem, Sink, Tag
 from pytest_elo.session.apart import Whereabouts
 from pytest_elo.session.collect import Collector
 from pytest_elo.session.plan import Plan, condition_of
+from pytest_elo.session.shard import Share, by_task
 from pytest_elo.session.termination import Termination
-from pytest_elo.session.trial import Posed, Recorder, Trial, TrialKey, TrialResult
+from pytest_elo.session.trial import Posed, Recorder, Trial, TrialKey, TrialResult, trial_key
 from pytest_elo.session.upcoming import Upcoming, may_be_skipped
 from pytest_elo.strategies.run import run
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from pytest_elo.gateway.context import CallRecord
     from pytest_elo.session.budget import Budget
 
-__all__ = ["Runner", "trial_key"]
+__all__ = ["Runner"]
 
 UNRATED = "(unrated)"
 """Task and strategy of attempts made by tests that are no item: on the ledger, in no rating."""
@@ -61,6 +63,8 @@ class Runner:
         self._upcoming: Upcoming | None = None
         self._conditions: dict[str, str] = {}
         self._reruns: dict[TrialKey, int] = {}
+        self.share: Share | None = None
+        """Which part of the suite this process helps to run; ``None``: all of it."""
         self._noted = 0
 
     def begin(self, plan: Plan, root: Path) -> None:
@@ -144,17 +148,15 @@ class Runner:
         if self._plan is None:
             return
         keys = [key for item in items if (key := trial_key(item)) is not None]
-        if not keys:
+        whole = self.share.whole if self.share is not None else None
+        if not keys and whole is None:
             return
         # Collected items live as long as the session. Left to the collector, each of its full passes looks at
         # all of them again: measured 0.2 ms an item at 2,000 items.
         gc.freeze()
         tiers = Counter((key.task_id, key.strategy) for key in keys)
         tiers.update((task, strategy) for task, _, strategy, _ in self._plan.done)
-        counts: dict[str, dict[str, int]] = {}
-        for (task, strategy), n in sorted(tiers.items()):
-            counts.setdefault(task, {})[strategy] = n
-        self.journal.expect(counts)
+        self.journal.expect(by_task(tiers), whole)
 
     def require_condition(self, keys: Sequence[TrialKey]) -> None:
         """Refuse to resume a run whose items, prompts or rules are not these any more.
@@ -225,7 +227,7 @@ class Runner:
         """
         from pytest_elo.gateway.context import current_calls, tagged
 
-        tag = self._tag(key) if key is not None else Tag(UNRATED, node_id, UNRATED)
+        tag = self.payer(key, node_id)
         watching = current_calls.set(calls)
         try:
             with tagged(tag):
@@ -233,6 +235,10 @@ class Runner:
         finally:
             current_calls.reset(watching)
             self.journal.keep_rest(tag)
+
+    def payer(self, key: TrialKey | None, node_id: str) -> Tag:
+        """Who pays for what a test asks by itself: its item, or the test that has none."""
+        return self._tag(key) if key is not None else Tag(UNRATED, node_id, UNRATED)
 
     def take_events(self, most: int | None = None) -> str:
         """Events since the last call, for the next report to carry; ``most`` characters of them."""
@@ -245,11 +251,9 @@ class Runner:
 
     def must_abort(self, error: EloError) -> bool:
         """Whether every further call would fail as this one did (key, address, model, quota)."""
-        return (
-            isinstance(error, GatewayError)
-            and error.status == "config_error"
-            and not isinstance(error, NotRecordedError)
-        )
+        if not isinstance(error, GatewayError) or isinstance(error, NotRecordedError):
+            return False
+        return error.status == "config_error"
 
     def request_stop(self, reason: str) -> None:
         """Stop all processes of this run before their next item."""
@@ -313,6 +317,7 @@ class Runner:
             condition=self._condition(key),
             strict=self.settings.strict,
             journal=journal,
+            run_dir=self.run_dir.path if self.run_dir.path.is_dir() else None,
         )
 
     async def _run(self, key: TrialKey) -> TrialResult:
@@ -333,10 +338,10 @@ class Runner:
             status, reason = _blame(error)
             calls = self._settle(bound, kept=())
             return TrialResult(
-                problem=problem, call_ids=calls, tokens=_tokens(bound), status=status, reason=reason, error=error
+                problem=problem, call_ids=calls, **self._cost(bound), status=status, reason=reason, error=error
             )
         calls = self._settle(bound, answer.kept)
-        result = TrialResult(problem=problem, call_ids=calls, tokens=_tokens(bound), answer=answer)
+        result = TrialResult(problem=problem, call_ids=calls, **self._cost(bound), answer=answer)
         try:
             return replace(result, grade=await _graded(problem, ask, answer))
         except (Exception, asyncio.CancelledError) as error:
@@ -344,6 +349,11 @@ class Runner:
             # Whatever became of the judge's call, it is not the doing of the policy that is judged.
             status = "config_error" if _blame(error)[0] == "config_error" else "infra_error"
             return replace(result, status=status, reason=f"the answer could not be judged: {error}", error=error)
+
+    def _cost(self, ask: BoundAsk) -> dict[str, Any]:
+        rows = [row for call in ask.calls if call.tag.role != "judge" for row in call.attempts]
+        usd = sum(usd_of(row, self.settings.prices) or 0.0 for row in rows) if self.settings.prices else 0.0
+        return {"tokens": sum(row.total_tokens for row in rows), "usd": usd}
 
     def _refuse_if_stopping(self) -> None:
         """What fails while the run stops is not the model's doing: the item is simply not done."""
@@ -375,17 +385,6 @@ async def _graded(problem: Problem, ask: object, answer: Answer) -> Grade | None
     assert isinstance(ask, TurnAsk)
     grade: Grade = await grade_with(JudgeAsk(ask), answer.reply)
     return grade
-
-
-def _tokens(ask: BoundAsk) -> int:
-    return sum(row.total_tokens for call in ask.calls if call.tag.role != "judge" for row in call.attempts)
-
-
-def trial_key(item: pytest.Item) -> TrialKey | None:
-    """The trial a collected item stands for, if it is one."""
-    callspec = getattr(item, "callspec", None)
-    key = callspec.params.get("elo_key") if callspec is not None else None
-    return key if isinstance(key, TrialKey) else None
 
 
 def _blame(error: BaseException) -> tuple[str, str]:

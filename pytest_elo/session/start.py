@@ -10,6 +10,7 @@ from pytest_elo.errors import ConfigError
 
 if TYPE_CHECKING:
     from pytest_elo.session.controller import Controller
+    from pytest_elo.session.shard import Share
 
 __all__ = ["register"]
 
@@ -42,6 +43,7 @@ def _register_worker(config: pytest.Config) -> None:
     settings = read_settings(config, paths)
     workers = worker_input["workercount"]
     runner = Runner(settings, worker_input["workerid"], workers, may_stop_early=bool(config.option.maxfail))
+    runner.share = _share(config)
     if plan is not None:
         runner.begin(plan, root)
     config.pluginmanager.register(RunnerPlugin(config, runner), "elo-runner")
@@ -65,12 +67,20 @@ def _register_controller(config: pytest.Config) -> None:
     runner = None
     if dist == "no" or config.option.collectonly:
         runner = Runner(settings, "main", 1, may_stop_early=bool(config.option.maxfail))
+        runner.share = _share(config)
         config.pluginmanager.register(RunnerPlugin(config, runner), "elo-runner")
     else:
         config.pluginmanager.register(XdistPlugin(controller), "elo-xdist")
     config.pluginmanager.register(ControllerPlugin(controller, runner), "elo-controller")
     config.pluginmanager.register(ReportPlugin(controller), "elo-report")
     _register_live_line(config, controller)
+
+
+def _share(config: pytest.Config) -> Share | None:
+    from pytest_elo.session.shard import Share, shard_of
+
+    shard = shard_of(config)
+    return Share(shard) if shard is not None else None
 
 
 def _register_live_line(config: pytest.Config, controller: Controller) -> None:

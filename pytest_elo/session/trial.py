@@ -5,19 +5,22 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_elo.config import StrategySpec
+from pytest_elo._text import printable
+from pytest_elo.config import Price, StrategySpec
+from pytest_elo.ledger.prices import usd_of
 from pytest_elo.records import MODEL_STATUSES, Answer, Grade, Message, Outcome, Problem, Task
 
 if TYPE_CHECKING:
     from pytest_elo.gateway.context import CallRecord
 
-__all__ = ["Posed", "Recorder", "Trial", "TrialKey", "TrialResult"]
+__all__ = ["Posed", "Recorder", "Trial", "TrialKey", "TrialResult", "trial_key"]
 
 
 OUTPUT_LIMIT = 20_000
@@ -49,6 +52,8 @@ class Recorder:
     condition: str
     strict: bool
     journal: Callable[[Outcome], None]
+    run_dir: Path | None = None
+    """Where a problem may leave what its grade rests on; ``None`` on a host that does not hold it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +64,8 @@ class TrialResult:
     call_ids: Sequence[str]
     tokens: int = 0
     """Of all attempts of the trial's calls, judges' left out."""
+    usd: float = 0.0
+    """The same by the prices of ``elo.yaml``; models without a price are left out."""
     answer: Answer | None = None
     grade: Grade | None = None
     """Given already, by a model, where the task's answers need one to be graded."""
@@ -88,6 +95,10 @@ class Posed:
     def tokens(self) -> int:
         """What the item has cost so far in this test."""
         return sum(row.total_tokens for call in self.direct_calls for row in call.attempts)
+
+    def usd(self, prices: Mapping[str, Price]) -> float:
+        """What the item has cost so far in USD; models without a price are left out."""
+        return sum(usd_of(row, prices) or 0.0 for call in self.direct_calls for row in call.attempts)
 
     @property
     def item_id(self) -> str:
@@ -120,6 +131,13 @@ class Posed:
     def _output(self) -> str | None:
         return None
 
+    def _told(self, grade: Grade) -> str:
+        return f"{grade.status}: answered {grade.answer!r}, score {grade.score:g}"
+
+    def _prompt(self) -> str:
+        told = getattr(self._problem, "prompt_identity", None)
+        return told if told is not None else json.dumps(list(self.messages), sort_keys=True, default=str)
+
     def _grading(self) -> str | None:
         rules = getattr(self._problem, "grading_rules", None)  # a user's own task need not say
         return None if rules is None else _sha256(json.dumps(rules, sort_keys=True, default=str))
@@ -143,7 +161,7 @@ class Posed:
             expected=grade.expected,
             scores=dict(grade.scores),
             detail=grade.detail,
-            prompt_sha256=_sha256(json.dumps(list(self.messages), sort_keys=True, default=str)),
+            prompt_sha256=_sha256(self._prompt()),
             grading_sha256=self._grading(),
             condition=self._recorder.condition,
             output=self._output() if grade.status != "correct" else None,
@@ -151,9 +169,7 @@ class Posed:
         )
         self._recorder.journal(self.outcome)
         if self._recorder.strict and grade.status in MODEL_STATUSES and grade.status != "correct":
-            pytest.fail(
-                f"{grade.status}: answered {grade.answer!r}, score {grade.score:g} (--elo-strict)", pytrace=False
-            )
+            pytest.fail(f"{self._told(grade)} (--elo-strict)", pytrace=False)
         return self.outcome
 
 
@@ -172,6 +188,9 @@ class Trial(Posed):
     def tokens(self) -> int:
         return self._result.tokens + super().tokens
 
+    def usd(self, prices: Mapping[str, Price]) -> float:
+        return self._result.usd + super().usd(prices)
+
     @property
     def text(self) -> str:
         """The reply the strategy settled on; empty when the model gave none."""
@@ -181,9 +200,14 @@ class Trial(Posed):
         """Grade the reply by the task's own rules and record the outcome."""
         if self._result.answer is None:
             return self._unanswered()
-        outcome = self._record(self._result.grade or self._problem.grade(self._result.answer.reply))
+        reply = self._result.answer.reply
+        grade = self._result.grade or self._problem.grade(reply)
+        leave = getattr(self._problem, "leave", None)
+        if leave is not None and self._recorder.run_dir is not None:
+            leave(reply, self._recorder.run_dir, self.strategy, self._recorder.model)
+        outcome = self._record(grade)
         if outcome.status not in MODEL_STATUSES:
-            pytest.fail(f"{outcome.status}: {outcome.detail}", pytrace=False)
+            pytest.fail(printable(f"{outcome.status}: {outcome.detail}"), pytrace=False)
         return outcome
 
     def score(self, value: float | bool, *, answer: str | None = None, detail: str | None = None) -> Outcome:
@@ -198,14 +222,19 @@ class Trial(Posed):
             if self._result.error is not None:
                 raise self._result.error
             if self._result.status == "unfaithful":
-                pytest.skip(f"unfaithful: {self._result.reason}")
-            pytest.fail(f"{self._result.status}: {self._result.reason}", pytrace=False)
+                pytest.skip(printable(f"unfaithful: {self._result.reason}"))
+            pytest.fail(printable(f"{self._result.status}: {self._result.reason}"), pytrace=False)
 
     def _unanswered(self) -> Outcome:
         return self._record(Grade(status=self._result.status, score=0.0, detail=self._result.reason))
 
     def _output(self) -> str | None:
         return self.text[:OUTPUT_LIMIT] if self._result.answer else None
+
+    def _told(self, grade: Grade) -> str:
+        explain = getattr(self._problem, "explain", None)
+        told: str | None = explain(self._result.answer.reply) if explain and self._result.answer else None
+        return told or super()._told(grade)
 
     def _evidence(self) -> dict[str, Any]:
         evidence: dict[str, Any] = {"call_ids": tuple(self._result.call_ids)}
@@ -217,6 +246,13 @@ class Trial(Posed):
                 "marks": tuple(self._result.answer.marks),
             }
         return evidence
+
+
+def trial_key(item: pytest.Item) -> TrialKey | None:
+    """The trial a collected item stands for, if it is one."""
+    callspec = getattr(item, "callspec", None)
+    key = callspec.params.get("elo_key") if callspec is not None else None
+    return key if isinstance(key, TrialKey) else None
 
 
 def _sha256(text: str) -> str:

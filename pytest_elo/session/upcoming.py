@@ -67,7 +67,11 @@ def _interactor(config: pytest.Config) -> Any:
 
 def _indices(interactor: Any, at_most: int) -> list[int]:
     try:
-        with interactor.torun.lock() as queue:
+        waiting = interactor.torun
+        if hasattr(waiting, "mutex"):  # before xdist 3.7 a queue of the standard library
+            with waiting.mutex:
+                return [index for index in islice(waiting.queue, at_most) if isinstance(index, int)]
+        with waiting.lock() as queue:
             return [index for index in islice(queue, at_most) if isinstance(index, int)]
     except Exception:  # private to xdist: whatever changed there, the answer is "not known"
         return []

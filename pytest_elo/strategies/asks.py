@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pytest_elo.errors import LimitExceededError
+from pytest_elo.errors import ConfigError, LimitExceededError
 from pytest_elo.records import Ask, Message, Reply
+
+if TYPE_CHECKING:
+    from pytest_elo.gateway.proxy.access import Access
 
 __all__ = ["BoundParameters", "LimitedAsk", "Limits"]
 
@@ -48,6 +52,8 @@ class LimitedAsk:
         self._tokens = 0
         self.exceeded: LimitExceededError | None = None
         """Set once a call was refused."""
+        self.scope: asyncio.Timeout | None = None
+        """The timeout under which the strategy runs."""
 
     async def __call__(self, messages: Sequence[Message], **options: Any) -> Reply:
         reason = self._reason()
@@ -57,6 +63,39 @@ class LimitedAsk:
         reply = await self._ask(messages, **_canonical(options))
         self._tokens += reply.prompt_tokens + reply.completion_tokens
         return reply
+
+    @asynccontextmanager
+    async def lease(self, *, model: str | None = None) -> AsyncIterator[Access]:
+        """Access to the model for a program, within what is left of the limits.
+
+        Raises ``ConfigError`` where the ask knows no proxy (a strategy that is run without a session).
+        """
+        lease = getattr(self._ask, "lease", None)
+        if lease is None:
+            raise ConfigError("a program needs the metering proxy, and this ask has none")
+        limits = self._limits
+        tokens_left = None if limits.tokens is None else max(limits.tokens - self._tokens, 0)
+        async with lease(calls=max(limits.calls - self._calls, 0), tokens=tokens_left, model=model) as access:
+            try:
+                yield access
+            finally:
+                self._calls += len(access.calls)
+                self._tokens += sum(row.total_tokens for call in access.calls for row in call.attempts)
+
+    @asynccontextmanager
+    async def unhurried(self) -> AsyncIterator[None]:
+        """The limit of seconds does not run inside: for waiting that is no doing of the strategy."""
+        ends = None if self.scope is None else self.scope.when()
+        if self.scope is None or ends is None:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        left = ends - loop.time()
+        self.scope.reschedule(None)
+        try:
+            yield
+        finally:
+            self.scope.reschedule(loop.time() + left)
 
     def _reason(self) -> str | None:
         limits = self._limits

@@ -11,16 +11,18 @@ __all__ = ["predictions", "suits"]
 
 
 async def predictions(problem: Problem, ask: Ask, *, path: str) -> Answer:
-    """The prediction for this item in ``path`` (``all_preds.jsonl`` or ``preds.json``, relative to where pytest runs).
+    """The prediction for this item in ``path`` (``all_preds.jsonl`` or ``preds.json``, relative to ``elo.yaml``).
 
     The outcome is marked ``tokens_unknown``.
     """
-    suits(problem)
+    suits(problem, path=path)
     draft: Draft = await asyncio.to_thread(problem.predicted, path)  # type: ignore[attr-defined]
     return Answer(reply=draft.reply, kept=(), marks=("tokens_unknown",))
 
 
-def suits(problem: Problem, **_: object) -> None:
-    """Raises ``ConfigError`` for a task that has no predictions files."""
-    if not hasattr(problem, "predicted"):
+def suits(problem: Problem, *, path: str) -> None:
+    """Raises ``ConfigError`` for a task without predictions files, ``DataError`` for a file that lacks this item."""
+    predicted = getattr(problem, "predicted", None)
+    if predicted is None:
         raise ConfigError("predictions needs a task with predictions files, such as swebench")
+    predicted(path)

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Sequence
 
 from pytest_elo.errors import ConfigError
-from pytest_elo.records import Answer, Ask, Draft, Message, Problem
+from pytest_elo.records import Answer, Ask, Draft, Message, Problem, Role
 from pytest_elo.strategies.prompts import finds_nothing
 from pytest_elo.strategies.samples import draw
 
@@ -37,7 +37,8 @@ async def reflect(
 ) -> Answer:
     """Draft once, then up to ``rounds`` times criticise and revise; the last revision is the answer.
 
-    A draft and its revisions have the role ``generate``, critiques ``reflect``. The conversation grows: each
+    A draft and its revisions have the role ``generate``, critiques ``reflect``; a revision that is given the
+    output of a check has the role ``tool``. The conversation grows: each
     critique sees all earlier drafts and critiques. All calls are kept, since the answer rests on all of them.
     ``critique_tokens`` caps a critique (default: the task's own cap).
     """
@@ -79,17 +80,18 @@ def suits(problem: Problem, *, rounds: int = 1, critic: str = "self", **_: objec
 async def _revised(
     problem: Problem, ask: Ask, draft: Draft, feedback: str, number: int, temperature: float, critic: str
 ) -> Draft:
+    role: Role = "tool" if critic == "check" else "generate"
     generate = getattr(problem, "generate", None)
     if generate is not None:
         revision: Draft = await generate(
-            ask, sample=number, role="generate", temperature=temperature, previous=draft, feedback=feedback
+            ask, sample=number, role=role, temperature=temperature, previous=draft, feedback=feedback
         )
         return revision
     if critic == "check":
         messages = _continued(draft, f"A check of your answer says:\n\n{feedback}\n\n{REVISE}")
     else:
         messages = [*_continued(draft, CRITIQUE), _message("assistant", feedback), _message("user", REVISE)]
-    reply = await ask(messages, role="generate", sample=number, temperature=temperature, max_tokens=problem.max_tokens)
+    reply = await ask(messages, role=role, sample=number, temperature=temperature, max_tokens=problem.max_tokens)
     return Draft(reply=reply, kept=(reply.call_id,), messages=tuple(messages))
 
 

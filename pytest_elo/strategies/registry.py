@@ -26,7 +26,7 @@ StrategyFunction = Callable[..., Awaitable[Any]]
 
 BUILT_IN: Mapping[str, str] = {
     kind: f"pytest_elo.strategies.{kind}"
-    for kind in ("single", "vote", "reflect", "best_of", "tree", "escalate", "agent", "predictions")
+    for kind in ("single", "vote", "reflect", "best_of", "tree", "escalate", "agent", "command", "predictions")
 }
 
 _registered: dict[str, StrategyFunction] = {}
@@ -95,7 +95,7 @@ def check_problem(name: str, kind: str, parameters: Mapping[str, Any], problem: 
         raise ConfigError(f"strategies.{name} on {problem.task_id}[{problem.item_id}]: {error}") from None
 
 
-MODEL_PARAMETERS = ("model", "to", "judge_model")
+MODEL_PARAMETERS = ("model", "to", "judge_model", "small_model")
 """Parameters that name a model, in built-in strategies and, by convention, in a user's own."""
 
 

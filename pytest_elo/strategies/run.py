@@ -25,6 +25,7 @@ async def run(kind: str, problem: Problem, ask: Ask, parameters: Mapping[str, An
     function = find(kind)
     try:
         async with asyncio.timeout(limits.seconds) as scope:
+            limited.scope = scope
             settled = await function(problem, limited, **own)
     except TimeoutError:
         if scope.expired():

@@ -7,6 +7,7 @@ value the user wrote.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -132,10 +133,14 @@ class Regex(_TextKey):
     def build(cls, entry: Entry) -> Regex:
         text = entry.text()
         try:
-            return cls(re.compile(text))
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", FutureWarning)  # it would mean something else in a later Python
+                return cls(re.compile(text))
         except re.error as error:
             at = "" if error.pos is None else f" at character {error.pos + 1}"
-            raise entry.error(f"not a regular expression: {error.msg}{at}") from None
+            raise entry.error(f"not a regular expression: {' '.join(error.msg.split())}{at}") from None
+        except (OverflowError, FutureWarning, RecursionError) as error:
+            raise entry.error(f"not a regular expression that can be relied on: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)

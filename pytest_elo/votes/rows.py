@@ -6,6 +6,7 @@ import csv
 import importlib
 import io
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,19 @@ class Row:
             raise DataError(f"{self.where}: field {field!r} is missing")
         return self.values[field]
 
+    def whole(self, field: str, default: int) -> int:
+        """A whole number, ``default`` where there is none. Raises :class:`DataError` for anything else."""
+        value = self.values.get(field)
+        if value in (None, "", 0):
+            return default
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if not number.is_integer():
+            raise DataError(f"{self.where}: {field} is {value!r}; expected a whole number")
+        return int(number)
+
 
 def read_rows(path: Path) -> Sequence[Row]:
     """All records of ``path``, by its suffix; ``.json`` may hold an array, one object, or JSON lines.
@@ -61,11 +75,14 @@ def _csv(path: Path, text: str) -> list[Row]:
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
     rows: list[Row] = []
     start = 2
-    for values in reader:
-        if None in values or None in values.values():
-            raise DataError(f"{path}:{start}: {len(reader.fieldnames or [])} columns expected")
-        rows.append(Row(values, path, start))
-        start = reader.line_num + 1
+    try:
+        for values in reader:
+            if None in values or None in values.values():
+                raise DataError(f"{path}:{start}: {len(reader.fieldnames or [])} columns expected")
+            rows.append(Row(values, path, start))
+            start = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(f"{path}:{start}: not CSV ({error})") from None
     return rows
 
 

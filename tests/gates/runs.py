@@ -16,18 +16,22 @@ Scores = Mapping[tuple[str, str], Sequence[float]]
 HEADER: dict[str, Any] = {"identity": "host", "seed": 0, "ladders": [["baseline", "r3"]], "anchor": "baseline"}
 
 
-def report_of(
+def report_of(scores: Scores, *, header: Mapping[str, Any] | None = None, **options: Any) -> Report:
+    """A report over made-up rows; ``statuses`` overrides single (task, strategy, item number)."""
+    attempts, outcomes = rows_of(scores, **options)
+    return build_from({**HEADER, **(header or {})}, attempts, outcomes, (), {})
+
+
+def rows_of(
     scores: Scores,
     *,
     tokens: int = 100,
-    header: Mapping[str, Any] | None = None,
     statuses: Mapping[tuple[str, str, int], str] | None = None,
     marks: Mapping[str, Sequence[str]] | None = None,
     prompt: str = "p",
     grading: str = "g",
     judge: str | None = None,
-) -> Report:
-    """A report over made-up rows; ``statuses`` overrides single (task, strategy, item number)."""
+) -> tuple[list[Attempt], list[Outcome]]:
     outcomes, attempts = [], []
     for (task, strategy), values in scores.items():
         for number, score in enumerate(values):
@@ -44,7 +48,7 @@ def report_of(
             attempts.append(_attempt(task, item, strategy, tokens, "m", "generate"))
             if judge is not None:
                 attempts.append(_attempt(task, item, "judge", tokens, judge, "judge"))
-    return build_from({**HEADER, **(header or {})}, attempts, outcomes, (), {})
+    return attempts, outcomes
 
 
 def run_of(scores: Scores, **options: Any) -> JudgedRun:

@@ -35,6 +35,8 @@ def test_every_metric_is_described():
 
 
 def test_the_workflows_name_their_jobs_and_steps():
-    github, _, gitlab = (yaml.safe_load(block) for block in blocks("ci.md", "yaml"))
-    assert all("run" in step or "uses" in step for job in github["jobs"].values() for step in job["steps"])
+    github, _, sharded, gitlab = (yaml.safe_load(block) for block in blocks("ci.md", "yaml"))
+    for workflow in (github, sharded):
+        assert all("run" in step or "uses" in step for job in workflow["jobs"].values() for step in job["steps"])
+    assert sharded["jobs"]["merge"]["needs"] in sharded["jobs"]
     assert gitlab["evals"]["artifacts"]["reports"]["junit"] == "evals.xml"

@@ -11,6 +11,7 @@ from pytest_elo.errors import ConfigError
 from pytest_elo.gates.judge import Judging, judge
 from pytest_elo.gates.language import parse
 from pytest_elo.gates.results import GateResult, exit_code
+from pytest_elo.report.compare import compare, render
 from tests.gates.runs import run_of
 
 HALF = [1.0, 0.0] * 10
@@ -52,6 +53,32 @@ def test_thresholds_act_on_the_point_or_the_interval(gate, answer, found):
     (result,) = answers(gate)
     assert result.answer == answer, result.found
     assert found in result.found
+
+
+PRICES = {"prices": {"date": "2026-11-01", "models": {"m": {"prompt": 1.0, "completion": 4.0, "cached": None}}}}
+
+
+def test_gates_on_usd_stand_on_the_dated_prices():
+    run = run_of(RUN, header=PRICES)
+    cheap, dear, per_usd = answers("r3 usd_per_item <= 0.0004", "usd_per_item < 0.0004", "r3 elo_per_usd > 0", run=run)
+    assert (cheap.answer, dear.answer, per_usd.answer) == ("pass", "fail", "pass")
+    assert cheap.found == "0.000400 USD over 20 items"
+    (unknown,) = answers("r3 usd_per_item <= 1")
+    assert unknown.answer == "inconclusive"
+    assert "has no price" in unknown.found
+
+
+def test_a_comparison_shows_usd_where_both_runs_know_every_price():
+    before, after = (run_of(RUN, header=PRICES, tokens=tokens).snapshot for tokens in (100, 150))
+    (found, _) = compare(before, after, (), 0.95).changes
+    assert (found.usd.before, found.usd.after) == pytest.approx((0.0004, 0.0006))
+    assert "0.0004 -> 0.0006" in render(compare(before, after, (), 0.95), "text")
+    later = replace(after, facts=replace(after.facts, prices_date="2027-01-01"))
+    assert "USD stand on the prices of 2027-01-01 here and of 2026-11-01" in render(
+        compare(before, later, (), 0.95), "md"
+    )
+    without = run_of(RUN).snapshot
+    assert "USD" not in render(compare(without, replace(without, name="again"), (), 0.95), "text")
 
 
 def test_interval_gates_use_the_interval_at_their_own_level():

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+from itertools import product
+
 import pytest
 
 from pytest_elo.ledger.import_runs import import_runs
 from pytest_elo.ledger.read import read_attempts, read_outcomes
-from pytest_elo.report.budget import budget_lines, equal_budgets
+from pytest_elo.records import Attempt, Outcome
+from pytest_elo.report.budget import budget_lines, budgets_of, equal_budgets
 from pytest_elo.report.build import build_from
 from tests.report.test_humaneval import CALLS, DATA, OUTCOMES
 
@@ -65,7 +69,24 @@ def test_the_block_says_what_is_interpolated_and_what_is_not_measured(rating) ->
     assert max(map(len, printed.splitlines()[1:-2])) <= 100
 
 
-def test_one_family_has_nothing_to_be_compared_with(rating) -> None:
-    import dataclasses
+def test_tiers_are_compared_over_the_tasks_that_all_of_them_ran() -> None:
+    """A task that one family skips would make that family look cheaper than the tokens of its items."""
+    attempts, outcomes = [], []
+    for task, n, tokens, names in (("all", 30, 100, "abc"), ("some", 5, 9000, "ab")):
+        for item, name in product(range(n), names):
+            place = {"task_id": task, "item_id": f"{task}{item}", "strategy": name, "model": "m"}
+            spent = tokens * (1 + "abc".index(name)) + item
+            call = {"ts": "", "call_id": f"{task}{item}{name}", "role": "generate", "status": "ok"}
+            attempts.append(Attempt(**place, **call, prompt_tokens=spent, total_tokens=spent, total_tokens_high=spent))
+            won = (item + "abc".index(name)) % 3 > 0
+            outcomes.append(Outcome(**place, status="correct" if won else "wrong", score=float(won), condition="c"))
+    header = {"anchor": "a", "ladders": [["a", "b"], ["a", "c"]]}
+    whole = build_from(header, attempts, outcomes, (), {})
+    part = build_from(header, attempts, [row for row in outcomes if row.task_id == "all"], (), {})
+    assert [round(budget.tokens_per_item) for budget in budgets_of(whole).budgets] == [114, 214, 314]
+    assert budgets_of(whole) == dataclasses.replace(budgets_of(part), tasks=("all",))
+    assert budget_lines(budgets_of(whole))[0].startswith("At equal budgets over all, which all of them ran (what")
 
+
+def test_one_family_has_nothing_to_be_compared_with(rating) -> None:
     assert equal_budgets(dataclasses.replace(rating, ladders=rating.ladders[:1])) is None

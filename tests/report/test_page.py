@@ -13,7 +13,7 @@ import pytest
 from pytest_elo.gates.results import GateResult
 from pytest_elo.report.build import build_from
 from pytest_elo.report.page import page
-from tests.gates.runs import report_of
+from tests.gates.runs import HEADER, rows_of
 
 HOSTILE = (
     "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
@@ -30,18 +30,19 @@ def report(n: int = 40, outputs: str = HOSTILE, strategies: tuple[str, ...] = ("
         for place, name in enumerate(strategies)
     }
     header = {"ladders": [["baseline", "r3", "r5"]], "strategies": {}}
-    made = report_of(scores, header=header, marks={"best": ["oracle"]})
+    made_attempts, made_outcomes = rows_of(scores, marks={"best": ["oracle"]})
     outcomes = []
-    for outcome in made.outcomes:
+    for outcome in made_outcomes:
         said = {"output": outputs + str(rng.random()), "answer": "<b>x</b>", "expected": "y"}
         outcomes.append(outcome if outcome.score == 1 else replace(outcome, **said))
     attempts = []
-    for number, row in enumerate(made.attempts):
+    for number, row in enumerate(made_attempts):
         spent = {"baseline": 100, "r3": 320, "r5": 540, "best": 900}.get(row.strategy, 100) + rng.randrange(60)
         kept = row.strategy == "baseline" or number % 9 > 0
         attempts.append(replace(row, total_tokens=spent, total_tokens_high=spent, kept=kept, finish_reason="stop"))
     gate = GateResult(gate="r3 score >= 0.9", answer="fail", found="0.5 <over> 40 items", worse=("sums/i001 (1 -> 0)",))
-    return replace(build_from(made.header, attempts, outcomes, (), {}), gates=(gate,))
+    texts = {row.call_id: f"said by a sample: {HOSTILE}" for row in attempts}
+    return replace(build_from({**HEADER, **header}, attempts, outcomes, (), {}), gates=(gate,), texts=texts)
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +182,9 @@ def test_a_failed_case_is_read_by_keyboard_and_stays_text(browser):
         "</script><script>document.title='owned'"
     )
     assert "<b>x</b>" in browser.find_element("id", "reader-body").text
+    sample = browser.find_element("css selector", "#reader details")
+    sample.find_element("css selector", "summary").send_keys(Keys.ENTER)
+    assert sample.find_element("css selector", "pre").text.startswith("said by a sample: </script><script>")
     assert find(browser, "#reader img, #reader style, #reader b") == []
     assert browser.title == "Elo per token: sums, words"
     before = browser.find_element("id", "reader-head").text

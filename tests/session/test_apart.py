@@ -76,7 +76,7 @@ def test_what_a_lost_one_bought_is_unknown_until_its_shard_is_brought(suite: Sui
             died = pathlib.Path("died")
             if not died.exists():
                 died.touch()
-                time.sleep(1)  # replies arrive that no report has carried yet
+                time.sleep(2)  # replies arrive that no report has carried yet
                 os.kill(os.getpid(), signal.SIGKILL)
             trial.grade()
         """,
@@ -84,7 +84,7 @@ def test_what_a_lost_one_bought_is_unknown_until_its_shard_is_brought(suite: Sui
 
     def later(request: Request) -> Response:
         said = request.body["messages"][-1]["content"].split()
-        return replace(answer(request), delay_s=0.1 * min(3, int(said[2])) if said[0] == "What" else 0.0)
+        return replace(answer(request), delay_s=0.7 if said[0] == "What" and said[2] != "0" else 0.0)
 
     with LoopbackGateway(later) as gateway:
         run = suite.live(gateway, *apart, "--max-worker-restart", "0")

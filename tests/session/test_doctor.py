@@ -88,6 +88,7 @@ wire_api = "{wire}"
     [
         ({}, ""),
         ({"ANTHROPIC_BASE_URL": "https://gateway.test/api/v1"}, "leave that part out"),
+        ({"ANTHROPIC_BASE_URL": "https://gateway.test/api?utm_source=x&k=sk-canary"}, "tracking parameters (utm_...)"),
         ({"ANTHROPIC_API_KEY": "sk-canary"}, "both set"),
         ({"OPENAI_API_KEY": "sk-canary"}, "env.OPENAI_API_KEY is read by nothing there"),
         ({"ANTHROPIC_BASE_URL": "https://other.test/api"}, "points to other.test, the evals to gateway.test"),
@@ -108,6 +109,8 @@ def test_claude_code(complaints, env, said):
         ({}, ""),
         ({"wire": "chat"}, 'wire_api = "chat" is gone from Codex'),
         ({"url": "https://gateway.test/api"}, "does not end in /v1"),
+        ({"url": "https://gateway.test/api/v1/v1"}, "doubles /v1"),
+        ({"url": "https://gateway.test/v1?utm_medium=mail"}, "cut it off at the question mark"),
         ({"url": "https://other.test/v1"}, "points to other.test"),
         ({"key": "sk-canary"}, "holds something like a key"),
         ({"key": "ANTHROPIC_AUTH_TOKEN"}, "is Claude Code's variable"),
@@ -134,3 +137,14 @@ def test_cline_and_cc_switch(complaints):
     assert "provider a points to other.test" in complaints(
         switch, json.dumps({"providers": providers, "activeProvider": "a"})
     )
+
+
+def test_a_machine_without_a_sandbox_is_warned_of_what_it_will_skip(suite, doctor, answer, tmp_path):
+    with LoopbackGateway(answer) as gateway:
+        suite.set(gateway={"base_url": gateway.base_url}, tasks={"swebench": {"max_tokens": 64}})
+        key = {"TAOTOKEN_API_KEY": KEY}
+        code, output = doctor("--elo-model", "test-model", env={**key, "PATH": str(tmp_path)})
+        unprotected = doctor("--elo-model", "test-model", "--elo-swe-sandbox", "none", env=key)
+    assert code == 0, output
+    assert "warn  sandbox: swebench: no sandbox works here" in output
+    assert "warn  sandbox: none: model-written code runs unprotected" in unprotected[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -55,7 +56,10 @@ def test_the_report_command_prints_the_sessions_table_from_files_alone(recorded)
     run = recorded.run("-n", "2")
     before = _contents(run)
     command = [sys.executable, "-m", "pytest_elo", "report", str(run.run_dir)]
-    printed = subprocess.run(command, capture_output=True, text=True, cwd=recorded.path, check=True).stdout
+    process = subprocess.run(
+        command, capture_output=True, text=True, cwd=recorded.path, env={**os.environ}, check=True
+    )  # env: readline tells child processes of 80 columns
+    printed = process.stdout
     table = [line for line in printed.splitlines() if line.startswith(("baseline  ", "r3  ", "r5  "))]
     assert len(table) == 2 * 3  # the strategies, and what stands behind each ΔElo
     assert all(line in run.output.splitlines() for line in printed.splitlines())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections import Counter
 
@@ -123,7 +124,7 @@ def test_oracles_and_mixed_models_are_marked_in_every_table(suite) -> None:
     assert run.json("elo.json")["flags"] == {"top3": ["oracle"], "up": ["mixed"]}
     # an oracle is no tier: no verdict says "go on" because of it
     assert [ladder["ladder"] for ladder in run.json("elo.json")["rating"]["ladders"]] == [["baseline", "up"]]
-    marks = {line.split(",")[0]: line.rsplit(",", 1)[1] for line in run.text("elo.csv").splitlines()[1:]}
+    marks = {row["strategy"]: row["marks"] for row in csv.DictReader(run.text("elo.csv").splitlines())}
     assert marks == {"baseline": "", "top3": "oracle", "up": "mixed"}
 
 

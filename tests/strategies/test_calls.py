@@ -86,7 +86,7 @@ class TestReflect:
         bench = bench(by_number("ANSWER: 1", "ANSWER: 2"))
         spent = bench.run("reflect", from_items([item]).pose("one", 0), rounds=3, critic="check")
         assert spent.text == "ANSWER: 2"
-        assert spent.roles == ["generate", "generate"]
+        assert spent.roles == ["generate", "tool"]
         assert "is_even does not pass" in prompt(spent.requests[1])
 
 
@@ -205,8 +205,9 @@ class TestTree:
         # 3 steps and their scores, then 3 answers from each of 2 steps (6 different ones) and their scores
         assert spent.roles == ["generate"] * 3 + ["select"] * 3 + ["generate"] * 6 + ["select"] * 6
         assert spent.text == "ANSWER: 3"
-        # answer 3 is the first one grown from the second state kept: step 2
-        assert [i for i, kept in enumerate(spent.kept) if kept] == [2, 5, 9, 15]
+        # answer 3 is the first one grown from the second state kept: step 2; one score speaks for each
+        kept = sorted((row.role, row.sample) for row, is_kept in zip(spent.rows, spent.kept, strict=True) if is_kept)
+        assert kept == [("generate", 2), ("generate", 3), ("select", 2), ("select", 3)]
 
     def test_the_evaluator_is_not_asked_where_nothing_is_dropped(self, bench, problem) -> None:
         def script(request: Request) -> Response:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_elo.gates.results import GateResult
 from pytest_elo.gates.words import summary
-from pytest_elo.report.budget import budget_lines, equal_budgets
+from pytest_elo.report.budget import budget_lines, budgets_of
 from pytest_elo.report.build import Report
 from pytest_elo.report.details import detail_columns
 from pytest_elo.report.flags import labels
@@ -68,7 +68,7 @@ def _tables(report: Report) -> Iterator[str]:
     names = labels(report)
     yield _table(*strategy_columns(report.rating, [], names), "Strategies over all tasks")
     yield _table(*task_columns(report.rating, names), "Strategies in each task", "numbers tasks")
-    budgets = equal_budgets(report.rating)
+    budgets = budgets_of(report)
     if budgets is not None:
         yield f"<pre>{escape(chr(10).join(budget_lines(budgets)))}</pre>"
     yield _table(*detail_columns(report.rating, names), "Behind each ΔElo", "numbers tasks")

@@ -61,7 +61,7 @@ def page_data(report: Report) -> dict[str, Any]:
 def _fitting(report: Report) -> tuple[dict[str, Any], int, int]:
     """Cases within ``CASES_BUDGET``: (cases, characters of output kept, number left out)."""
     failed = [(number, outcome) for number, outcome in enumerate(report.outcomes) if outcome.status != "correct"]
-    attempts = _attempts(report.attempts, {_place(outcome) for _, outcome in failed})
+    attempts = _attempts(report, {_place(outcome) for _, outcome in failed})
     best = _cases(failed, {}, 0)
     sizes = [len(json.dumps(case)) + len(key) + 6 for key, case in best.items()]
     if sum(sizes) > CASES_BUDGET:
@@ -105,19 +105,27 @@ def _case(outcome: Outcome, attempts: Sequence[Any], limit: int) -> Iterator[tup
         if len(outcome.output) > limit:
             yield "cut", len(outcome.output)
     if attempts:
-        yield "attempts", list(attempts)
+        shown = outcome.output or ""
+        yield (
+            "attempts",
+            [
+                facts if not limit or not text or shown.startswith(text) else [*facts, text[:limit]]
+                for *facts, text in attempts
+            ],
+        )
 
 
 def _place(record: Outcome | Attempt) -> tuple[str, str, str, int]:
     return record.task_id, record.item_id, record.strategy, record.repeat
 
 
-def _attempts(rows: Sequence[Attempt], wanted: set[tuple[str, str, str, int]]) -> dict[Any, list[Any]]:
-    """place -> [role, sample, attempt, how it ended, tokens, kept], in the ledger's order."""
+def _attempts(report: Report, wanted: set[tuple[str, str, str, int]]) -> dict[Any, list[Any]]:
+    """place -> [role, sample, attempt, how it ended, tokens, kept, what was said], in the ledger's order."""
     found: dict[Any, list[Any]] = defaultdict(list)
-    for row in rows:
+    for row in report.watched:
         place = _place(row)
         if place in wanted and row.role in POLICY_ROLES and len(found[place]) < ATTEMPTS_AT_MOST:
             ended = row.finish_reason or row.status if row.status == "ok" else row.error_kind or row.status
-            found[place].append([row.role, row.sample, row.attempt, ended, row.total_tokens, row.kept])
+            text = report.texts.get(row.call_id, "") if row.status == "ok" else ""
+            found[place].append([row.role, row.sample, row.attempt, ended, row.total_tokens, row.kept, text])
     return found

@@ -36,7 +36,9 @@ for (const row of rows) {
 
 function caseText(number) {
   const found = data.cases[number];
-  return found ? [found.answer, found.expected, found.detail, found.output].filter(Boolean).join("\n") : "";
+  if (!found) return "";
+  const said = (found.attempts || []).map((values) => values[6]);
+  return [found.answer, found.expected, found.detail, found.output, ...said].filter(Boolean).join("\n");
 }
 
 let shown = [];
@@ -156,14 +158,24 @@ function drawAttempts(attempts) {
   table.tHead.append(head);
   for (const values of attempts) {
     const line = element("tr");
-    values.forEach((value, column) => {
+    values.slice(0, 6).forEach((value, column) => {
       const text = column === 5 ? (value === true ? "yes" : value === false ? "discarded" : "") : String(value ?? "");
       line.append(element(column ? "td" : "th", text));
     });
     table.tBodies[0].append(line);
   }
   holder.append(table);
+  for (const [role, sample, , , , kept, text] of attempts) {
+    if (text) holder.append(drawSample(`${role}, sample ${sample}${kept === false ? ", discarded" : ""}`, text));
+  }
   return holder;
+}
+
+function drawSample(name, text) {
+  const box = element("details");
+  const output = element("pre", text, { className: "output", tabIndex: 0 });
+  box.append(element("summary", `${name} (${text.length} characters)`), output);
+  return box;
 }
 
 function step(by) {

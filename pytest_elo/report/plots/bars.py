@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pytest_elo.records import POLICY_ROLES
 from pytest_elo.report.build import Report
 from pytest_elo.report.plots.theme import INK, MUTED, PAPER, SERIES, grid
 from pytest_elo.report.tables import ordered
@@ -77,10 +76,10 @@ def tokens_by_use(report: Report) -> dict[str, dict[tuple[str, str], int]]:
     """strategy -> (role, use) -> tokens; ``use`` is one of ``USES``. Judges and pings are no part of it."""
     found: dict[str, dict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
     rated = {outcome.strategy for outcome in report.outcomes}
-    for row in report.attempts:
-        if row.role in POLICY_ROLES and row.strategy in rated:
-            use = "failed" if row.status != "ok" else "discarded" if row.kept is False else "used"
-            found[row.strategy][row.role, use] += row.total_tokens
+    for (_, strategy), tier in report.totals.tiers.items():
+        if strategy in rated:
+            for place, tokens in tier.uses.items():
+                found[strategy][place] += tokens
     order = [row.policy for row in ordered(report.rating)] if report.rating else []
     names = [name for name in order if name in found] + sorted(found.keys() - set(order))
     return {name: dict(found[name]) for name in names}

@@ -11,7 +11,7 @@ from pytest_elo.tasks.swebench.grading import GRADER_VERSION, Verdict, grade_log
 from pytest_elo.tasks.swebench.instance import Instance
 from pytest_elo.tasks.swebench.predictions import Prediction, read_predictions, write_predictions
 from pytest_elo.tasks.swebench.problem import SweBenchProblem, failure_text
-from pytest_elo.tasks.swebench.rows import load_instances
+from pytest_elo.tasks.swebench.rows import find_data, load_instances
 from pytest_elo.tasks.swebench.runner import Evaluation, Preflight, Runner
 from pytest_elo.tasks.swebench.task import SweBenchTask, default_cache, load
 
@@ -28,6 +28,7 @@ __all__ = [
     "Verdict",
     "default_cache",
     "failure_text",
+    "find_data",
     "grade_log",
     "load",
     "load_instances",

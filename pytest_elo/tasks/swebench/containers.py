@@ -7,6 +7,8 @@ does not set. One container a run, removed with it.
 from __future__ import annotations
 
 import contextlib
+import os
+import platform
 import secrets
 import shutil
 import subprocess
@@ -27,12 +29,17 @@ from pytest_elo.tasks.swebench.runner import (
     not_worth_running,
     read_run,
 )
-from pytest_elo.tasks.swebench.sandbox import Finished, Limits
+from pytest_elo.tasks.swebench.sandbox import Finished, Furnish, Limits
 from pytest_elo.tasks.swebench.sandbox.process import run_limited
 from pytest_elo.tasks.swebench.script import BOOTSTRAP, Plan, new_word, read_stages
 from pytest_elo.tasks.swebench.session import ShellSession
 
 __all__ = ["ContainerRunner", "find_engine"]
+
+_AMD64 = ("x86_64", "AMD64")
+
+_GRACE_S = 10.0
+"""Seconds after which a container ends itself if nobody has ended it at its limit."""
 
 _PRELUDE = (
     "cd $root/testbed || fail copy; "
@@ -63,13 +70,15 @@ class ContainerRunner:
     Args:
         engine: path of ``docker`` or ``podman``, from ``find_engine``.
         cache: folder for verdicts.
-        platform: passed on when set (``linux/amd64`` on other machines).
+        platform: passed on where the machine is not the one that the official images are for.
+        max_workers: containers at a time, over all processes that share the cache.
     """
 
     engine: str
     cache: Path
     limits: Limits = field(default_factory=Limits)
-    platform: str = ""
+    platform: str = field(default_factory=lambda: "" if platform.machine() in _AMD64 else "linux/amd64")
+    max_workers: int = field(default_factory=lambda: os.cpu_count() or 1)
 
     @property
     def name(self) -> str:
@@ -90,7 +99,11 @@ class ContainerRunner:
         return self._evaluated(instance, patch, generated=True, hidden=False)
 
     @contextlib.contextmanager
-    def session(self, instance: Instance, patch: str, command_s: float) -> Iterator[ShellSession]:
+    def session(
+        self, instance: Instance, patch: str, command_s: float, furnish: Furnish | None = None
+    ) -> Iterator[ShellSession]:
+        if furnish is not None:
+            raise ConfigError("swebench: a program of its own works in the local runner's sandbox, not in containers")
         word, container = new_word(), f"elo-{secrets.token_hex(6)}"
         program = ShellSession.program(word, _PRELUDE, self.limits, command_s)
         try:
@@ -101,8 +114,11 @@ class ContainerRunner:
         finally:
             self._kill(container)
 
-    def argv(self, instance: Instance, container: str, program: str = BOOTSTRAP) -> list[str]:
+    def argv(self, instance: Instance, container: str, program: str = BOOTSTRAP, wall_s: float = 0) -> list[str]:
         """The command line of one run of ``bash -c PROGRAM``; a plan goes to its standard input.
+
+        ``wall_s`` ends it from inside (0: its standard input's end does), since a container lives on when the
+        engine's client is killed.
 
         Raises:
             ConfigError: the row names no image.
@@ -111,13 +127,14 @@ class ContainerRunner:
             raise ConfigError(
                 f"swebench: {instance.instance_id} has no 'image'; use a 5.x dataset, or the local runner"
             )
-        platform = ["--platform", self.platform] if self.platform else []
+        emulated = ["--platform", self.platform] if self.platform else []
         return [
-            self.engine, "run", "--rm", "--interactive", "--name", container, *platform,
+            self.engine, "run", "--rm", "--interactive", "--name", container, *emulated,
             "--network", "none", "--memory", f"{self.limits.memory_mb}m",
             "--pids-limit", str(self.limits.processes), "--security-opt", "no-new-privileges",
             "--cap-drop", "ALL", "--cap-add", "CHOWN", "--cap-add", "DAC_OVERRIDE", "--cap-add", "FOWNER",
-            "--workdir", "/testbed", "--entrypoint", "bash", instance.image, "-c", program,
+            "--workdir", "/testbed", "--entrypoint", "timeout", instance.image,
+            "--kill-after=5", f"{wall_s:g}", "bash", "-c", program,
         ]  # fmt: skip
 
     def _evaluated(self, instance: Instance, patch: str | None, *, generated: bool, hidden: bool) -> Evaluation:
@@ -132,7 +149,9 @@ class ContainerRunner:
 
     def _cached(self, instance: Instance, patch: str, *, hidden: bool) -> Evaluation:
         parts = [instance.fingerprint, self._setting(instance), patch, hidden, self.limits.shell()]
-        return cached_evaluation(self.cache / "verdicts", parts, lambda: self._run(instance, patch, hidden=hidden))
+        return cached_evaluation(
+            self.cache / "verdicts", parts, lambda: self._run(instance, patch, hidden=hidden), self.max_workers
+        )
 
     def _run(self, instance: Instance, patch: str, *, hidden: bool) -> Evaluation:
         plan = Plan(
@@ -146,7 +165,8 @@ class ContainerRunner:
             test_patch=instance.test_patch if hidden else None,
         )
         container = f"elo-{secrets.token_hex(6)}"
-        finished = self._contained(self.argv(instance, container), container, plan)
+        argv = self.argv(instance, container, wall_s=self.limits.wall_s + _GRACE_S)
+        finished = self._contained(argv, container, plan)
         stages = read_stages(finished.text, plan.word)
         if not stages.started and finished.exit_code == 125:  # the engine's own failure
             tail = " | ".join(finished.text.strip().splitlines()[-2:])

@@ -10,16 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from pytest_elo.tasks.swebench.grading import GRADER_VERSION
-from pytest_elo.tasks.swebench.locks import exclusive
+from pytest_elo.tasks.swebench.locks import exclusive, slot
 from pytest_elo.tasks.swebench.runner import Evaluation
 
 __all__ = ["cached_evaluation"]
 
 
-def cached_evaluation(folder: Path, parts: Sequence[Any], run: Callable[[], Evaluation]) -> Evaluation:
+def cached_evaluation(
+    folder: Path, parts: Sequence[Any], run: Callable[[], Evaluation], max_workers: int
+) -> Evaluation:
     """The evaluation kept under ``parts``, or ``run()``'s, which is then kept.
 
-    Equal requests of several threads or processes wait for the first instead of running too. Timeouts are not
+    Equal requests of several threads or processes wait for the first instead of running too, and at most
+    ``max_workers`` of all processes with this folder run at a time. Timeouts are not
     kept: a busy machine may have caused them. The grader's version is part of every key.
     """
     key = hashlib.sha256(json.dumps([GRADER_VERSION, *parts]).encode()).hexdigest()[:32]
@@ -27,7 +30,8 @@ def cached_evaluation(folder: Path, parts: Sequence[Any], run: Callable[[], Eval
     with exclusive(path.with_suffix(".lock")):
         if path.is_file():
             return Evaluation.from_dict(json.loads(gzip.decompress(path.read_bytes())))
-        evaluation = run()
+        with slot(folder / "running", max_workers):
+            evaluation = run()
         if evaluation.verdict.reason != "timeout":
             partial = path.with_suffix(".partial")
             partial.write_bytes(gzip.compress(json.dumps(evaluation.to_dict()).encode(), mtime=0))

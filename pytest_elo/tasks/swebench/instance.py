@@ -68,11 +68,12 @@ class Instance:
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def instance_from_row(row: Mapping[str, Any], where: str) -> Instance:
+def instance_from_row(row: Mapping[str, Any], where: str, test_command: str = "") -> Instance:
     """Check one row of a dataset.
 
     Accepts the columns of SWE-bench 5.x, and those of 4.x by deriving the test command and the parser for
-    the Python repositories of the benchmark. ``where`` (file and line) starts every error message.
+    the Python repositories of the benchmark. ``where`` (file and line) starts every error message;
+    ``test_command`` takes the place of the row's own.
 
     Raises:
         DataError: naming the column that is missing or cannot be used.
@@ -101,7 +102,7 @@ def instance_from_row(row: Mapping[str, Any], where: str) -> Instance:
         fail_to_pass=fail_to_pass,
         pass_to_pass=_tests(row, "PASS_TO_PASS", where),
         parser=_parser(row, repo, where),
-        test_command=_test_command(row, repo, test_patch, where),
+        test_command=_test_command(row, repo, test_patch, where, test_command),
         hints=str(row.get("hints_text") or ""),
         version=str(row.get("version") or ""),
         image=str(row.get("image") or "").lower(),
@@ -147,11 +148,15 @@ def _parser(row: Mapping[str, Any], repo: str, where: str) -> str:
     return str(name)
 
 
-def _test_command(row: Mapping[str, Any], repo: str, test_patch: str, where: str) -> str:
+def _test_command(row: Mapping[str, Any], repo: str, test_patch: str, where: str, own: str) -> str:
+    files = [path for path in _present_files(test_patch) if not path.endswith(NON_TEST_SUFFIXES)]
+    if own:
+        # pytest names the tests that passed only with -rA, and what is not named has failed
+        listing = " -rA" if "pytest" in own.split() and "-rA" not in own.split() else ""
+        return f"{own}{listing} {' '.join(files)}"
     script = row.get("eval_script")
     if script:
         return _command_of_script(str(script), where)
-    files = [path for path in _present_files(test_patch) if not path.endswith(NON_TEST_SUFFIXES)]
     if parser_of_repository(repo) is None:
         raise DataError(f"{where}: column 'eval_script' is missing and {repo} has no known test command")
     if not files:

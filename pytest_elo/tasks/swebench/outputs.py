@@ -12,7 +12,7 @@ from pytest_elo.tasks.swebench.grading import GRADER_VERSION, Reason, Verdict
 from pytest_elo.tasks.swebench.predictions import Prediction, write_predictions
 from pytest_elo.tasks.swebench.runner import Evaluation
 
-__all__ = ["instance_report", "run_report", "write_evaluation", "write_run"]
+__all__ = ["instance_report", "policy_folder", "run_report", "write_evaluation", "write_run"]
 
 
 def instance_report(verdict: Verdict) -> dict[str, Any]:
@@ -35,13 +35,19 @@ def instance_report(verdict: Verdict) -> dict[str, Any]:
     return {verdict.instance_id: report}
 
 
-def write_evaluation(folder: Path, model: str, evaluation: Evaluation) -> Path:
-    """Write ``FOLDER/<model>/<instance>/{report.json, patch.diff, test_output.txt, run.json}``.
+def policy_folder(task_id: str, strategy: str, model: str, repeat: int) -> str:
+    """The name under which a policy's files stand, and its ``model_name_or_path``: ``[<task>__]r3__model[.1]``."""
+    task = "" if task_id == "swebench" else f"{task_id}__"
+    return f"{task}{strategy}__{model}".replace("/", "__") + (f".{repeat}" if repeat else "")
+
+
+def write_evaluation(folder: Path, evaluation: Evaluation) -> Path:
+    """Write ``FOLDER/<instance>/{report.json, patch.diff, test_output.txt, run.json}``.
 
     Returns the instance's folder. Nothing in it depends on the clock.
     """
     verdict = evaluation.verdict
-    target = folder / model.replace("/", "__") / verdict.instance_id
+    target = folder / verdict.instance_id
     target.mkdir(parents=True, exist_ok=True)
     _dump(target / "report.json", instance_report(verdict))
     setting = {"setting": evaluation.setting, "grader": GRADER_VERSION, "official": False}
@@ -52,24 +58,25 @@ def write_evaluation(folder: Path, model: str, evaluation: Evaluation) -> Path:
 
 
 def write_run(folder: Path, outcomes: Iterable[Outcome]) -> list[Path]:
-    """Write ``all_preds.jsonl`` and ``report.json`` of each policy and repeat among the outcomes.
+    """Write ``all_preds.jsonl`` and ``report.json`` of each policy and repeat among SWE-bench outcomes.
 
-    Returns the folders ``FOLDER/<strategy>__<model>[.<repeat>]``. The patch of an outcome is its answer; the
-    reason of a loss is the first word of its detail.
+    Returns the folders below ``folder``, named by ``policy_folder``. The patch of an outcome is its answer; the
+    reason of a loss is the first word of its detail. Where the harness failed there is no prediction: an empty one
+    would be graded as the policy's loss.
     """
-    groups: dict[tuple[str, str, int], list[Outcome]] = {}
+    groups: dict[str, list[Outcome]] = {}
     for outcome in outcomes:
-        groups.setdefault((outcome.strategy, outcome.model, outcome.repeat), []).append(outcome)
+        name = policy_folder(outcome.task_id, outcome.strategy, outcome.model, outcome.repeat)
+        groups.setdefault(name, []).append(outcome)
     written = []
-    for (strategy, model, repeat), members in sorted(groups.items()):
-        name = f"{strategy}__{model}".replace("/", "__") + (f".{repeat}" if repeat else "")
+    for name, members in sorted(groups.items()):
         target = folder / name
         target.mkdir(parents=True, exist_ok=True)
         members.sort(key=lambda outcome: outcome.item_id)
         judged = [outcome for outcome in members if outcome.status != "unfaithful"]
         write_predictions(
             target / "all_preds.jsonl",
-            [Prediction(outcome.item_id, name, outcome.answer or "") for outcome in judged],
+            [Prediction(o.item_id, name, o.answer or "") for o in judged if o.status != "infra_error"],
         )
         reasons = {outcome.item_id: _reason(outcome) for outcome in judged}
         unfaithful = {o.item_id: o.detail or "" for o in members if o.status == "unfaithful"}

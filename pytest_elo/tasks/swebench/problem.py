@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Hashable, Sequence
-from functools import lru_cache
+import dataclasses
+import json
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from pytest_elo.errors import ConfigError, DataError
@@ -18,10 +20,12 @@ from pytest_elo.tasks.swebench.generate.prompts import feedback_prompt
 from pytest_elo.tasks.swebench.generate.settings import GeneratorName, GeneratorSettings, Material
 from pytest_elo.tasks.swebench.instance import Instance
 from pytest_elo.tasks.swebench.logparsers import PARSERS
-from pytest_elo.tasks.swebench.outputs import write_evaluation
+from pytest_elo.tasks.swebench.outputs import policy_folder, write_evaluation
 from pytest_elo.tasks.swebench.patches import patch_key
-from pytest_elo.tasks.swebench.predictions import Prediction, read_predictions
+from pytest_elo.tasks.swebench.predictions import Prediction
 from pytest_elo.tasks.swebench.runner import Evaluation, Runner
+from pytest_elo.tasks.swebench.sandbox.cell import Furnish
+from pytest_elo.tasks.swebench.session import ShellSession
 
 __all__ = ["SweBenchProblem", "failure_text"]
 
@@ -45,8 +49,8 @@ class SweBenchProblem:
         runner: Callable[[], Runner],
         material: Callable[[Instance], Material],
         settings: GeneratorSettings,
-        known_ids: Collection[str] | None = None,
-        artefacts: Path | None = None,
+        predictions: Callable[[str], Mapping[str, Prediction]],
+        patch_dir: Path | None = None,
     ) -> None:
         self.instance = instance
         self.repeat = repeat
@@ -54,8 +58,9 @@ class SweBenchProblem:
         self._runner = runner
         self._material = material
         self._settings = settings
-        self._known_ids = known_ids
-        self._artefacts = artefacts
+        self._predictions = predictions
+        self._patch_dir = patch_dir
+        self._graded: dict[str, Evaluation] = {}
 
     @property
     def item_id(self) -> str:
@@ -74,6 +79,22 @@ class SweBenchProblem:
     def messages(self) -> Sequence[Message]:
         """The one-shot prompt, for strategies that know nothing of ``generate``."""
         return single_messages(self.material, self._settings)
+
+    @property
+    def prompt_identity(self) -> str:
+        """All that the prompts are made of; the repository, which may have to be cloned for them, by its commit."""
+        instance = self.instance
+        parts = [instance.repo, instance.base_commit, instance.problem_statement, instance.hints]
+        return json.dumps([*parts, dataclasses.asdict(self._settings)])
+
+    @property
+    def statement(self) -> str:
+        """The issue, for a program that works in the tree."""
+        return self.material.issue
+
+    def workplace(self, furnish: Furnish, command_s: float) -> AbstractContextManager[ShellSession]:
+        """The prepared tree for a program; a command in it may take ``command_s`` seconds."""
+        return self._runner().session(self.instance, "", command_s, furnish)
 
     async def generate(
         self,
@@ -115,13 +136,13 @@ class SweBenchProblem:
         make = from_map if name == "map" else from_single_prompt
         return await make(material, ask, settings, sample=sample, role=role, temperature=temperature)
 
-    def predicted(self, path: str | Path) -> Draft:
+    def predicted(self, path: str) -> Draft:
         """The draft that another agent's predictions file holds; no call, and its tokens are unknown.
 
         Raises:
             DataError: the file cannot be used (naming the line), or holds none for this instance.
         """
-        prediction = _predictions(Path(path), tuple(self._known_ids or ())).get(self.item_id)
+        prediction = self._predictions(path).get(self.item_id)
         if prediction is None:
             raise DataError(f"{path}: no prediction for {self.item_id}; remove the instance or add its prediction")
         reply = Reply(
@@ -158,9 +179,10 @@ class SweBenchProblem:
         detail = f"{verdict.reason}: {told}" if told else verdict.reason
         if verdict.marks:
             detail += f" [{', '.join(verdict.marks)}]"
-        if self._artefacts is not None:
+        self._graded[reply.text] = evaluation
+        if self._patch_dir is not None:
             key = patch_key(evaluation.patch) or "empty"
-            write_evaluation(self._artefacts, key[:12], evaluation)
+            write_evaluation(self._patch_dir / key[:12], evaluation)
         return Grade(
             status=_status(verdict.reason, reply),
             score=float(verdict.resolved),
@@ -171,6 +193,18 @@ class SweBenchProblem:
             },
             detail=detail,
         )
+
+    def leave(self, reply: Reply, run_dir: Path, strategy: str, model: str) -> None:
+        """Keep what the grade of a reply rests on: ``swebench/<policy>/logs/<instance>/`` of the run directory."""
+        evaluation = self._graded.get(reply.text)
+        if evaluation is not None:
+            policy = policy_folder(self.task_id, strategy, model, self.repeat)
+            write_evaluation(run_dir / "swebench" / policy / "logs", evaluation)
+
+    def explain(self, reply: Reply) -> str:
+        """The reason of a loss, the first failing tests and the end of the log; empty when it was not run."""
+        evaluation = self._graded.get(reply.text)
+        return failure_text(evaluation) if evaluation is not None else ""
 
     def _why_empty(self, reply: Reply) -> str:
         if not reply.text.strip():
@@ -216,11 +250,6 @@ class SweBenchProblem:
         tail = "\n".join(evaluation.output.strip().splitlines()[-60:])
         told = f"{len(broken)} existing tests no longer pass: {', '.join(broken[:5])}\n\n{tail}"
         return CheckResult(False, told, score=1 - len(broken) / len(passing))
-
-
-@lru_cache(maxsize=8)
-def _predictions(path: Path, known: tuple[str, ...]) -> dict[str, Prediction]:
-    return read_predictions(path, known or None)
 
 
 def failure_text(evaluation: Evaluation, artefact: Path | None = None) -> str:

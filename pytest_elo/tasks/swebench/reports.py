@@ -13,6 +13,7 @@ from pytest_elo.tasks.swebench.errors import RunnerError
 from pytest_elo.tasks.swebench.grading import Reason, TestSplit, Verdict, unrun
 from pytest_elo.tasks.swebench.instance import Instance
 from pytest_elo.tasks.swebench.runner import Evaluation, Preflight
+from pytest_elo.tasks.swebench.sandbox.cell import Furnish
 from pytest_elo.tasks.swebench.session import ShellSession
 
 __all__ = ["ReportRunner"]
@@ -54,7 +55,9 @@ class ReportRunner:
     def preflight(self, instance: Instance) -> Preflight:
         return Preflight(instance_id=instance.instance_id, faithful=True)
 
-    def session(self, instance: Instance, patch: str, command_s: float) -> AbstractContextManager[ShellSession]:
+    def session(
+        self, instance: Instance, patch: str, command_s: float, furnish: Furnish | None = None
+    ) -> AbstractContextManager[ShellSession]:
         raise RunnerError(f"{instance.instance_id}: an imported report has no shell; use another runner")
 
     def check(self, instance: Instance, patch: str) -> Evaluation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,18 +11,37 @@ from typing import Any
 from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.tasks.swebench.instance import Instance, instance_from_row
 
-__all__ = ["load_instances"]
+__all__ = ["find_data", "instance_ids", "load_instances"]
 
 Row = tuple[str, Mapping[str, Any]]
 
+HUB_OWNER = "SWE-bench"
+"""Whose data sets are meant by a name without an owner, such as ``SWE-bench_Verified``."""
 
-def load_instances(source: str | Path, *, split: str = "test", only: Sequence[str] = ()) -> tuple[Instance, ...]:
+
+def find_data(named: str, path: Path) -> str | Path | None:
+    """What data means that is no file: a folder of rows, or a data set on the Hugging Face hub.
+
+    ``named`` is what was written, ``path`` where that would be on this machine. ``None``: neither.
+    """
+    if path.is_dir():
+        return path
+    if re.fullmatch(r"SWE-bench(_\w+)?", named):
+        return f"{HUB_OWNER}/{named}"
+    is_hub_name = re.fullmatch(r"[A-Za-z0-9][\w.-]*/[\w.-]+", named) is not None
+    return named if is_hub_name and not Path(named).suffix else None
+
+
+def load_instances(
+    source: str | Path, *, split: str = "test", only: Sequence[str] = (), test_command: str = ""
+) -> tuple[Instance, ...]:
     """Read all instances of a source, or those named in ``only``, in the source's order.
 
     Args:
         source: a ``.json`` (list of rows, one row, or rows by id), ``.jsonl`` or ``.parquet`` file, a folder
             of such files, or the name of a Hugging Face dataset (``owner/name``; needs ``datasets``).
         split: the dataset's split; used with Hugging Face names only.
+        test_command: in place of each row's own; the test files of its test patch are appended.
 
     Raises:
         DataError: naming file, line and column.
@@ -32,7 +52,7 @@ def load_instances(source: str | Path, *, split: str = "test", only: Sequence[st
     for where, row in _rows(source, split):
         if wanted and row.get("instance_id") not in wanted:
             continue
-        instance = instance_from_row(row, where)
+        instance = instance_from_row(row, where, test_command)
         if instance.instance_id in instances:
             raise DataError(f"{where}: instance {instance.instance_id!r} is there twice; keep one of the rows")
         instances[instance.instance_id] = instance
@@ -41,6 +61,11 @@ def load_instances(source: str | Path, *, split: str = "test", only: Sequence[st
     if not instances:
         raise DataError(f"{source}: holds no instance")
     return tuple(instances.values())
+
+
+def instance_ids(source: str | Path, *, split: str = "test") -> frozenset[str]:
+    """The ids of all rows of a source, usable or not. Raises as ``load_instances``."""
+    return frozenset(str(row.get("instance_id")) for _, row in _rows(source, split))
 
 
 def _rows(source: str | Path, split: str) -> Iterator[Row]:
@@ -102,7 +127,7 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
     try:
         import pyarrow.parquet as parquet  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
-        raise ConfigError(f"{path}: reading parquet needs pyarrow; run: pip install pyarrow") from None
+        raise ConfigError(f"{path}: reading parquet needs pyarrow; run: pip install 'pytest-elo[parquet]'") from None
     try:
         rows = parquet.read_table(path).to_pylist()
     except Exception as error:  # pyarrow's errors share no public base class
@@ -116,7 +141,12 @@ def _hub_rows(name: str, split: str) -> Iterator[Row]:
         import datasets  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
         raise ConfigError(
-            f"{name}: no such file; a Hugging Face dataset needs the datasets package: pip install datasets"
+            f"{name}: no such file here; a Hugging Face data set needs: pip install 'pytest-elo[datasets]'"
         ) from None
-    for number, row in enumerate(datasets.load_dataset(name, split=split), 1):
+    try:
+        rows = datasets.load_dataset(name, split=split)
+    except Exception as error:  # the library raises whatever its transports and readers raise
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise DataError(f"{name} [{split}]: cannot be loaded ({said}); check name, split and network") from None
+    for number, row in enumerate(rows, 1):
         yield f"{name} [{split}]: row {number}", row

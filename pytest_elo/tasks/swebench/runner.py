@@ -25,6 +25,7 @@ from pytest_elo.tasks.swebench.sandbox.process import Finished
 from pytest_elo.tasks.swebench.script import Stages
 
 if TYPE_CHECKING:
+    from pytest_elo.tasks.swebench.sandbox.cell import Furnish
     from pytest_elo.tasks.swebench.session import ShellSession
 
 __all__ = [
@@ -132,8 +133,13 @@ class Runner(Protocol):
 
     def preflight(self, instance: Instance) -> Preflight: ...
 
-    def session(self, instance: Instance, patch: str, command_s: float) -> AbstractContextManager[ShellSession]:
-        """A shell in the prepared tree, with a patch already in it; no hidden test is there."""
+    def session(
+        self, instance: Instance, patch: str, command_s: float, furnish: Furnish | None = None
+    ) -> AbstractContextManager[ShellSession]:
+        """A shell in the prepared tree, with a patch already in it; no hidden test is there.
+
+        ``furnish`` adds to the sandbox's cell. Raises ``ConfigError`` where there is no such cell.
+        """
         ...
 
     def check(self, instance: Instance, patch: str) -> Evaluation:

@@ -68,7 +68,8 @@ class Plan:
 
     def script(self) -> str:
         """The shell program itself."""
-        stages = [_HELPERS.replace("@WORD@", self.word).replace("@BASE@", self.base_commit), self.prelude]
+        helpers = _HELPERS.replace("@WORD@", self.word).replace("@BASE@", self.base_commit)
+        stages = [helpers.replace("@SECONDS@", f"{self.limits.apply_s:g}"), self.prelude]
         if self.patch.strip():
             stages += [_APPLY, _PROTECT.replace("@NAMES@", "|".join(PROTECTED_NAMES))]
         if self.test_patch is not None:
@@ -106,9 +107,9 @@ def read_stages(text: str, word: str) -> Stages:
 
 
 _HELPERS = f"""set -u
-word=@WORD@ base=@BASE@ root=${{ELO_ROOT-}} control=${{ELO_ROOT-}}/tmp/.elo
+word=@WORD@ base=@BASE@ clock='timeout --kill-after=2 @SECONDS@' root=${{ELO_ROOT-}} control=${{ELO_ROOT-}}/tmp/.elo
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_CEILING_DIRECTORIES=$root/
-git() {{ command git -c core.hooksPath=/dev/null -c safe.directory='*' -c core.fileMode=false "$@"; }}
+git() {{ $clock env git -c core.hooksPath=/dev/null -c safe.directory='*' -c core.fileMode=false "$@"; }}
 tell() {{ printf '%s %s\\n' "$word" "$*"; }}
 fail() {{ tell fail "$1"; exit {_STAGE_FAILED}; }}
 """
@@ -118,7 +119,7 @@ _APPLY = """
 pristine() { git checkout -q -- . ; git clean -qfd; }
 applied=
 for attempt in 'git apply --verbose' 'git apply --verbose --3way' 'git apply --verbose --reject' \
-    'patch -u --batch --forward --fuzz=5 --no-backup-if-mismatch -p1 -i'; do
+    "$clock patch -u --batch --forward --fuzz=5 --no-backup-if-mismatch -p1 -i"; do
   echo "+ $attempt"
   if $attempt $control/model.patch 2>&1; then applied=$attempt; break; fi
   pristine
@@ -126,7 +127,7 @@ done
 if [ -z "$applied" ]; then
   git apply --check --reverse $control/model.patch 2>/dev/null || fail patch
 fi
-case "$applied" in patch*) tell mark applied:fuzzy;; *3way) tell mark applied:3way;; esac
+case "$applied" in *patch*-u*) tell mark applied:fuzzy;; *3way) tell mark applied:3way;; esac
 """
 
 _PROTECT = f"""

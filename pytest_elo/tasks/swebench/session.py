@@ -114,9 +114,13 @@ done"""
         text = patch if patch.endswith("\n") else f"{patch}\n"
         self.run(f"cd ${{ELO_ROOT-}}/testbed && git apply - <<'{end}'\n{text}{end}")
 
-    def close(self) -> None:
+    def kill(self) -> None:
+        """End every process of the session at once, from any thread; a ``run`` in another one raises."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        self.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
 import os
+import shutil
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +26,10 @@ from pytest_elo.tasks.swebench.local.environments import known_specs
 from pytest_elo.tasks.swebench.local.mirrors import Mirrors
 from pytest_elo.tasks.swebench.local.runner import LocalRunner
 from pytest_elo.tasks.swebench.locks import prune
+from pytest_elo.tasks.swebench.predictions import Prediction, read_predictions
 from pytest_elo.tasks.swebench.problem import SweBenchProblem
 from pytest_elo.tasks.swebench.reports import ReportRunner
-from pytest_elo.tasks.swebench.rows import load_instances
+from pytest_elo.tasks.swebench.rows import instance_ids, load_instances
 from pytest_elo.tasks.swebench.runner import Runner
 from pytest_elo.tasks.swebench.sandbox import Limits, Network, choose_sandbox
 
@@ -47,6 +50,9 @@ class SweBenchTask:
     Args:
         make_runner: called once, when a runner is first needed.
         setting: what of the runner's settings decides verdicts; part of the fingerprint.
+        base: the folder that relative paths of predictions are relative to.
+        known_ids: gives the ids that predictions may be for (default: those of the instances); the dataset may
+            hold more than are run.
     """
 
     def __init__(
@@ -57,8 +63,10 @@ class SweBenchTask:
         settings: GeneratorSettings | None = None,
         *,
         task_id: str = "swebench",
-        artefacts: Path | None = None,
+        patch_dir: Path | None = None,
         setting: Sequence[Any] = (),
+        base: Path | None = None,
+        known_ids: Callable[[], Collection[str]] | None = None,
     ) -> None:
         self.task_id = task_id
         self._instances = {instance.instance_id: instance for instance in instances}
@@ -66,10 +74,13 @@ class SweBenchTask:
         self._runner: Runner | None = None
         self._mirrors = mirrors
         self._settings = settings or GeneratorSettings()
-        self._artefacts = artefacts
+        self._patch_dir = patch_dir
         self._setting = list(setting)
         self._lock = threading.Lock()
         self._materials: OrderedDict[str, Material] = OrderedDict()
+        self._base = base
+        self._known_ids = known_ids or (lambda: self._instances)
+        self._predictions: dict[str, Mapping[str, Prediction]] = {}
 
     @property
     def item_ids(self) -> Sequence[str]:
@@ -104,8 +115,8 @@ class SweBenchTask:
             runner=self.runner,
             material=self.material,
             settings=self._settings,
-            known_ids=self._instances,
-            artefacts=self._artefacts,
+            predictions=self.predictions,
+            patch_dir=self._patch_dir,
         )
 
     def runner(self) -> Runner:
@@ -114,6 +125,13 @@ class SweBenchTask:
             if self._runner is None:
                 self._runner = self._make_runner()
             return self._runner
+
+    def predictions(self, path: str) -> Mapping[str, Prediction]:
+        """The predictions of a file, read once. Raises ``DataError`` naming file and line."""
+        with self._lock:
+            if path not in self._predictions:
+                self._predictions[path] = read_predictions(Path(self._base or "", path), self._known_ids())
+            return self._predictions[path]
 
     def material(self, instance: Instance) -> Material:
         """Issue and ranked files of an instance; seconds for a large repository, then kept for a while."""
@@ -148,6 +166,7 @@ def load(
     path: str | Path,
     *,
     task_id: str = "swebench",
+    base: str | Path | None = None,
     only: Sequence[str] = (),
     split: str = "test",
     runner: str = "local",
@@ -158,16 +177,22 @@ def load(
     cache: str | Path | None = None,
     cache_max_gb: float = 20.0,
     mirror_dir: str | Path | None = None,
+    repo_cache: str | Path | None = None,
     repositories: Mapping[str, str] | None = None,
     environments: str | Path | None = None,
+    test_command: str = "",
     limits: Mapping[str, Any] | None = None,
+    test_timeout: float | None = None,
+    patch_apply_timeout: float | None = None,
     disk_mb: int = 1024,
-    artefacts: str | Path | None = None,
+    max_workers: int | None = None,
+    patch_dir: str | Path | None = None,
     generator: GeneratorName = "map",
     max_context_tokens: int = 100_000,
     include_repo_map: bool = True,
     map_tokens: int = 20_000,
     include_hints: bool = False,
+    system: str = "",
     max_files: int = 5,
     max_tokens: int = 8192,
     max_steps: int = 250,
@@ -176,20 +201,25 @@ def load(
     agent_wall_s: float = 3600.0,
     agent_tokens: int = 2_000_000,
 ) -> SweBenchTask:
-    """A task from the settings of ``elo.yaml``. Relative paths are relative to the dataset's folder.
+    """A task from the settings of ``elo.yaml``.
 
     Args:
+        base: the folder that relative paths are relative to (default: the dataset's).
         path: dataset (see ``load_instances``); ``only`` and ``split`` choose from it.
         runner: ``local``, ``docker`` (``engine`` names docker or podman) or ``import`` (with ``report``).
-        sandbox: ``auto``, ``bubblewrap``, ``unshare``, or ``none`` (unprotected, on request only).
+        sandbox: ``auto``, ``bwrap``, ``unshare``, or ``none`` (unprotected, on request only).
         network: overrides what the environments ask for: ``none``, ``sink`` or ``host``.
         cache, cache_max_gb: where environments, trees and verdicts are kept, and how much of the first two.
-        mirror_dir, repositories: copies of repositories (default: ``repositories`` beside the dataset, where
-            there is one); everything else is cloned once.
+        repositories: addresses or paths by ``owner/name``, and folders of copies: ``mirror_dir``, ``repo_cache``
+            and ``repositories`` beside the dataset. What is in none of them is cloned once, into the cache or
+            into ``pytest-elo`` below ``repo_cache``.
         environments: a JSON file of environments (default: ``environments.json`` beside the dataset, where
             there is one) that goes before the shipped ones.
-        limits: fields of ``Limits``; ``disk_mb`` is the size of the tree and of ``/tmp`` inside, each.
-        artefacts: a folder for each graded patch's ``report.json``, ``patch.diff`` and ``test_output.txt``.
+        test_command: in place of each row's own, such as ``pytest -q``; the test files are appended.
+        limits: fields of ``Limits``, of which ``test_timeout`` and ``patch_apply_timeout`` are ``wall_s`` and
+            ``apply_s``; ``disk_mb`` is the size of the tree and of ``/tmp`` inside, each.
+        max_workers: test runs at a time on this machine (default: one a core).
+        patch_dir: a folder for each graded patch's ``report.json``, ``patch.diff`` and ``test_output.txt``.
 
     The settings from ``generator`` on are those of ``GeneratorSettings``.
 
@@ -199,15 +229,21 @@ def load(
     for name, value, known in (("runner", runner, RUNNERS), ("generator", generator, GENERATORS)):
         if value not in known:
             raise ConfigError(f"tasks.{task_id}: {name} is {value!r}; choose one of {', '.join(known)}")
-    here = Path(path).parent if Path(path).exists() else Path()
-    folder = Path(cache).expanduser() if cache else default_cache()
-    checked = _limits(limits or {}, task_id)
+    beside = Path(path).parent if Path(path).exists() else Path()
+    here = Path(base) if base is not None else beside
+    folder = here / Path(cache).expanduser() if cache else default_cache()
+    given = {"wall_s": test_timeout, "apply_s": patch_apply_timeout}
+    checked = _limits({**(limits or {}), **{key: value for key, value in given.items() if value is not None}}, task_id)
+    workers = max_workers if max_workers is not None else os.cpu_count() or 1
+    if workers < 1:
+        raise ConfigError(f"tasks.{task_id}: max_workers is {workers}; give at least 1")
+    shipped = beside / "repositories"
     mirrors = Mirrors(
-        folder=folder / "mirrors",
-        mirror_dir=_beside(here, mirror_dir, "repositories"),
+        folder=here / Path(repo_cache).expanduser() / "pytest-elo" if repo_cache else folder / "mirrors",
+        mirror_dirs=_folders(here, mirror_dir, repo_cache) + ((shipped,) if shipped.is_dir() else ()),
         repositories={repo: _address(here, source) for repo, source in (repositories or {}).items()},
     )
-    specs_file = _beside(here, environments, "environments.json")
+    specs_file = _chosen(here, environments, beside / "environments.json")
     specs = known_specs(specs_file)
     if runner == "import" and report is None:
         raise ConfigError(f"tasks.{task_id}: runner 'import' needs 'report': an official report or logs folder")
@@ -215,10 +251,13 @@ def load(
     def make_runner() -> Runner:
         if runner == "import":
             return ReportRunner(here / str(report))
+        _fence_off(folder)
         prune([folder / "environments", folder / "trees"], int(cache_max_gb * 1e9))
         if runner == "docker":
-            return ContainerRunner(engine=find_engine(engine), cache=folder, limits=checked)
+            return ContainerRunner(engine=find_engine(engine), cache=folder, limits=checked, max_workers=workers)
         chosen = choose_sandbox(sandbox)
+        if shutil.which("git") is None:
+            raise ConfigError("swebench: git is not installed; run: apt install git (or your system's like)")
         return LocalRunner(
             sandbox=chosen,
             cache=folder,
@@ -227,10 +266,11 @@ def load(
             network=network,
             limits=checked,
             disk_mb=disk_mb,
+            max_workers=workers,
         )
 
     return SweBenchTask(
-        load_instances(path, split=split, only=only),
+        load_instances(path, split=split, only=only, test_command=test_command),
         make_runner,
         mirrors,
         GeneratorSettings(
@@ -239,6 +279,7 @@ def load(
             include_repo_map=include_repo_map,
             map_tokens=map_tokens,
             include_hints=include_hints,
+            system=system,
             max_files=max_files,
             max_tokens=max_tokens,
             max_steps=max_steps,
@@ -248,20 +289,38 @@ def load(
             agent_tokens=agent_tokens,
         ),
         task_id=task_id,
-        artefacts=here / artefacts if artefacts else None,
+        base=here,
+        known_ids=(lambda: instance_ids(path, split=split)) if only else None,
+        patch_dir=here / patch_dir if patch_dir else None,
         setting=[runner, *([sandbox, network] if runner == "local" else []), dataclasses.asdict(checked), disk_mb],
     )
 
 
-def _beside(here: Path, given: str | Path | None, usual: str) -> Path | None:
-    """A setting's path, or the usual one beside the dataset where there is one."""
+def _fence_off(cache: Path) -> None:
+    """Keep pytest and git out of a cache that lies inside a project: it holds whole repositories with tests."""
+    files = {"conftest.py": "collect_ignore_glob = ['*']\n", ".gitignore": "*\n"}
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            with contextlib.suppress(FileExistsError), open(cache / name, "x", encoding="utf-8") as file:
+                file.write(text)
+    except OSError as error:
+        raise ConfigError(f"swebench: the cache cannot be written ({error}); name another folder: cache") from None
+
+
+def _chosen(here: Path, given: str | Path | None, usual: Path) -> Path | None:
+    """A setting's path, or the usual one where there is one."""
     if given is not None:
         return here / Path(given).expanduser()
-    return here / usual if (here / usual).exists() else None
+    return usual if usual.exists() else None
+
+
+def _folders(here: Path, *given: str | Path | None) -> tuple[Path, ...]:
+    return tuple(here / Path(folder).expanduser() for folder in given if folder is not None)
 
 
 def _address(here: Path, source: str) -> str:
-    """A path relative to the dataset, or an address as it is."""
+    """A path that exists, or an address as it is."""
     path = here / Path(source).expanduser()
     return str(path) if path.exists() else source
 

@@ -34,7 +34,7 @@ def _vote(row: Row, judge: str, field: str, labels: dict[str, Winner | None], a:
         judge=str(named[0] if isinstance(named, list) and named else named or judge),
         kind="model",
         both_orders=True,
-        turn=int(row.values.get("turn") or 1),
+        turn=row.whole("turn", 1),
         ts=iso_time(row.values.get("tstamp")),
         source=row.where,
     )

@@ -7,9 +7,11 @@ model judge is a list, its verdict stands for both orders ("tie (inconsistent)" 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pytest_elo.errors import DataError
 from pytest_elo.votes.readers.base import (
     Reader,
     answer_style,
@@ -48,7 +50,7 @@ def _votes(row: Row, judge: str) -> Iterable[Vote]:
         judge=str(voter[0] if isinstance(voter, list) else voter),
         kind="model" if isinstance(voter, list) else "person",
         placed=not isinstance(voter, list),
-        turn=int(row.values.get("turn") or 1),
+        turn=row.whole("turn", 1),
         ts=iso_time(row.values.get("tstamp") or row.values.get("timestamp")),
         style_a=_style(row, "a"),
         style_b=_style(row, "b"),
@@ -67,15 +69,20 @@ def _style(row: Row, side: str) -> Mapping[str, float]:
             ("bold", f"bold_count_{side}"),
         ):
             if not null(counted.get(field)):
-                style[name] = _total(counted[field])
+                style[name] = _total(counted[field], f"{row.where}: conv_metadata.{field}")
     return style
 
 
-def _total(count: Any) -> float:
+def _total(count: Any, where: str) -> float:
     """A count, or the sum of a count by kind (``{"h1": 2, "h2": 0}``)."""
-    if isinstance(count, dict):
-        return float(sum(value for value in count.values() if value is not None))
-    return float(count)
+    kinds = count.values() if isinstance(count, dict) else [count]
+    try:
+        total = float(sum(value for value in kinds if value is not None))
+    except (TypeError, ValueError, OverflowError):
+        total = math.nan
+    if not math.isfinite(total):
+        raise DataError(f"{where} is {count!r}; expected a count")
+    return total
 
 
 READER = Reader("LMSYS arena", has_fields("model_a", "model_b", "winner"), _votes)

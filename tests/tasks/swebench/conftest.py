@@ -43,7 +43,7 @@ def make_runner(cache: Path) -> Callable[[str], LocalRunner]:
         return LocalRunner(
             sandbox=chosen,
             cache=cache,
-            mirrors=Mirrors(folder=cache / "mirrors", mirror_dir=DATA / "repositories"),
+            mirrors=Mirrors(folder=cache / "mirrors", mirror_dirs=(DATA / "repositories",)),
             specs=known_specs(DATA / "environments.json"),
             limits=limits,  # type: ignore[arg-type]
             **{"disk_mb": 64, **settings},  # type: ignore[arg-type]

@@ -1,13 +1,15 @@
 """The docker runner by its command line, with a stand-in engine that runs the program in a local folder.
 
-No daemon runs where these tests are written; the stand-in shows that plan, program, grader and clean-up fit
-together. What it cannot show is the official images themselves.
+The stand-in shows that plan, program, grader and clean-up fit together. With ``ELO_CONTAINER_IMAGE`` the real
+docker or podman of the machine is used: the name of an image with bash, git, patch, ``python`` and the tree of
+``mini/money`` at ``/testbed``.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,8 @@ from pytest_elo.tasks.swebench.errors import RunnerError
 from pytest_elo.tasks.swebench.instance import Instance
 from pytest_elo.tasks.swebench.local.runner import LocalRunner
 from pytest_elo.tasks.swebench.sandbox import Limits
+
+IMAGE = os.environ.get("ELO_CONTAINER_IMAGE")
 
 ENGINE = """#!/bin/bash
 # run OPTIONS --entrypoint bash IMAGE -c PROGRAM: the tree of the "image" is copied to a folder of its own
@@ -86,3 +90,26 @@ def test_no_engine_says_what_each_said(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("shutil.which", lambda name: str(silent) if name == "podman" else None)
     with pytest.raises(ConfigError, match=r"docker is not installed; podman does not answer \(Cannot connect"):
         find_engine()
+
+
+@pytest.mark.skipif(IMAGE is None, reason="ELO_CONTAINER_IMAGE is not set: an image with mini/money at /testbed")
+def test_a_real_engine_gives_the_same_verdicts_and_leaves_nothing(suite: dict[str, Instance], tmp_path: Path) -> None:
+    instance = dataclasses.replace(suite["money"], image=IMAGE or "")
+    engine = find_engine()
+    docker = ContainerRunner(engine=engine, cache=tmp_path, limits=Limits(wall_s=60, memory_mb=2048))
+    assert docker.preflight(instance).faithful
+    wrong = instance.patch.replace("divmod(cents, people)", "divmod(cents, 7)")
+    assert docker.evaluate(instance, wrong, generated=True).verdict.reason == "unresolved"
+    with docker.session(instance, instance.patch, 10.0) as session:
+        connect = "import socket; socket.create_connection(('192.0.2.1', 80), 2)"
+        assert "Network is unreachable" in session.run(f'python -c "{connect}"').output
+        assert session.diff().count("diff --git") == 2
+    word = f"elo-contained-{os.getpid()}"
+    hangs = "--- a/money/split.py\n+++ b/money/split.py\n@@ -1,2 +1,4 @@\n"
+    hangs += ' """Share a sum without losing a cent."""\n+import subprocess, time\n'
+    hangs += f"+subprocess.Popen(['setsid', 'bash', '-c', 'exec -a {word} sleep 300']); time.sleep(300)\n \n"
+    impatient = dataclasses.replace(docker, limits=Limits(wall_s=5))
+    assert impatient.evaluate(instance, hangs, generated=True).verdict.reason == "timeout"
+    assert word not in subprocess.run(["ps", "-ef"], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run([engine, "ps", "--all", "--quiet"], capture_output=True, text=True, check=True)
+    assert listed.stdout == ""

@@ -7,7 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -21,7 +24,7 @@ from pytest_elo.tasks.swebench.local.environments import (
     known_specs,
     spec_for,
 )
-from pytest_elo.tasks.swebench.locks import build_once, prune
+from pytest_elo.tasks.swebench.locks import build_once, exclusive, prune, slot
 from pytest_elo.tasks.swebench.rows import load_instances
 from pytest_elo.tasks.swebench.sandbox import choose_sandbox
 
@@ -115,6 +118,48 @@ def test_prune_removes_what_was_used_longest_ago(tmp_path: Path) -> None:
     assert prune([tmp_path], 0) == [tmp_path / "middle"]  # the newest may be in use
     build_once(tmp_path / "old", build)
     assert (tmp_path / "old" / "data").exists()
+    (tmp_path / "killed" / "bin").mkdir(parents=True)
+    (tmp_path / "building").mkdir()
+    with exclusive(tmp_path / "building.lock"):
+        assert prune([tmp_path], 10_000) == [tmp_path / "killed"]
+    assert not (tmp_path / "killed").exists()
+
+
+def test_slots_are_shared_by_whoever_names_the_folder(tmp_path: Path) -> None:
+    running, most = 0, 0
+    lock = threading.Lock()
+
+    def work(_: int) -> None:
+        nonlocal running, most
+        with slot(tmp_path / "slots", 2):
+            with lock:
+                running += 1
+                most = max(most, running)
+            time.sleep(0.05)
+            with lock:
+                running -= 1
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(6)))
+    assert most == 2
+
+
+def test_pytest_may_stand_outside_of_the_interpreters_prefix(tmp_path: Path) -> None:
+    """As after ``pip install --user``: the interpreter has no pytest, neither as module nor as command."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
+    code = "from pytest_elo.tasks.swebench import load; import pathlib\n"
+    code += f"task = load({str(DATA / 'instances.jsonl')!r}, only=['mini__tables-1'], cache='cache')\n"
+    code += "print(task.pose('mini__tables-1', 0).preflight())"
+    site = sysconfig.get_path("purelib")
+    done = subprocess.run(
+        [str(tmp_path / "bare" / "bin" / "python"), "-c", code],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": f"{site}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "None\n", done.stdout + done.stderr
 
 
 def test_most_specific_spec_wins(suite: dict[str, Instance], tmp_path: Path) -> None:

@@ -87,6 +87,14 @@ def test_edits_apply_exactly_then_tolerantly(search: str, replace: str, expected
     assert texts["f.py"] == expected
 
 
+def test_folders_before_a_known_path_are_left_out() -> None:
+    edits = [Edit(f"{folder}f.py", "    return 2\n", "    return 3\n") for folder in ("", "/testbed/", "path/to/")]
+    for edit in edits:
+        assert apply_edits([edit], {"f.py": FILE}.get) == ({"f.py": FILE.replace("2", "3")}, [])
+    new = Edit("path/to/f.py", "", "x\n")
+    assert apply_edits([new], {"f.py": FILE}.get) == ({"path/to/f.py": "x\n"}, [])
+
+
 def test_edits_that_do_not_apply_are_told() -> None:
     edits = [Edit("f.py", "nowhere\n", "x\n"), Edit("g.py", "a\n", "b\n"), Edit("d.py", "same\n", "x\n")]
     texts, problems = apply_edits(edits, {"f.py": FILE, "d.py": "same\nsame\n"}.get)
@@ -105,6 +113,15 @@ def test_edits_keep_crlf_and_make_new_files() -> None:
     assert made.diff is not None
     assert "-    return 2\r\n+    return 3\r\n" in made.diff
     assert "new file mode 100644\n--- /dev/null\n+++ b/new/g.py\n" in made.diff
+
+
+def test_whole_files_are_accepted_when_they_are_whole() -> None:
+    new = FILE.replace("2", "3")
+    reply = f'Here it is.\n<file path="src/f.py">\n{new}</file>\n<file path=g.py>\nx = 1\n</file>\n'
+    made = proposal(reply, {"f.py": FILE, "g.py": "x = 1\n"}.get)
+    assert (made.diff, made.files) == (make_diff("f.py", FILE, new), ("f.py", "g.py"))
+    assert proposal(reply[: reply.index("</file>")], {"f.py": FILE}.get).diff is None
+    assert proposal(f"<file path='new.py'>\n{FILE}</file>", {}.get).diff == make_diff("new.py", None, FILE)
 
 
 def test_a_raw_diff_is_accepted_and_no_change_is_none() -> None:
@@ -333,8 +350,9 @@ def test_sources_read_git_without_a_tree(runner: LocalRunner, suite: dict[str, I
     assert pose(runner, instance).material.ranked[0] == "money/split.py"
 
 
-def test_nothing_of_the_run_is_left_in_the_temporary_folder(tmp_path: Path, problem: SweBenchProblem) -> None:
-    before = set(Path("/tmp").iterdir())
+def test_nothing_of_the_run_is_left_in_the_temporary_folder(
+    tmp_path: Path, problem: SweBenchProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     problem.grade(Reply(call_id="x", text=SPLIT))
-    new = {path.name for path in set(Path("/tmp").iterdir()) - before}
-    assert not {name for name in new if "elo" in name}
+    assert list(tmp_path.iterdir()) == []

@@ -68,7 +68,7 @@ def task(runner: LocalRunner, suite: Suite, **settings: Any) -> SweBenchTask:
 
 def test_gold_and_empty_predictions_are_anchors(runner: LocalRunner, suite: Suite, tmp_path: Path) -> None:
     """Imported patches are graded as they are; what is written can be read back with the same verdicts."""
-    posed = task(runner, suite, artefacts=tmp_path / "kept")
+    posed = task(runner, suite, patch_dir=tmp_path / "kept")
     gold, empty = (DATA / "predictions" / f"{name}.jsonl" for name in ("gold", "empty"))
     reasons: dict[str, Reason | None] = {}
     for item_id in posed.item_ids:
@@ -80,7 +80,7 @@ def test_gold_and_empty_predictions_are_anchors(runner: LocalRunner, suite: Suit
         assert (grade.status, grade.score) == ("correct", 1.0), grade.detail
         evaluation = problem.evaluation(draft.reply)
         reasons[item_id] = evaluation.verdict.reason
-        write_evaluation(tmp_path / "logs", "gold/x", evaluation)
+        write_evaluation(tmp_path / "logs", evaluation)
         assert problem.grade(problem.predicted(empty).reply).status == "empty"
     assert len(list((tmp_path / "kept").glob("*/*/report.json"))) == 2 * len(suite)
     report = run_report(reasons, {"other-1": "the gold patch does not resolve it here"})
@@ -127,7 +127,7 @@ def test_a_runs_outcomes_become_predictions_and_report(tmp_path: Path) -> None:
     assert [folder.name for folder in folders] == ["r3__org__m", "r3__org__m.1"]
     predictions = read_predictions(folders[0] / "all_preds.jsonl")
     assert {key: p.patch for key, p in predictions.items()} == {
-        k: s[2] or "" for k, s in statuses.items() if k != "g-1"
+        k: s[2] or "" for k, s in statuses.items() if k not in ("f-1", "g-1")
     }
     report = json.loads((folders[0] / "report.json").read_text())
     expected = {

@@ -16,7 +16,7 @@ from pytest_elo.errors import ConfigError
 from pytest_elo.tasks.swebench.local.runner import LocalRunner
 from pytest_elo.tasks.swebench.sandbox import Cell, Finished, Limits, Sandbox, Scratch, choose_sandbox, run_in
 
-WALLS = pytest.mark.parametrize("sandbox", ["bubblewrap", "unshare"], indirect=True)
+WALLS = pytest.mark.parametrize("sandbox", ["bwrap", "unshare"], indirect=True)
 
 
 @pytest.fixture
@@ -201,10 +201,10 @@ def test_refusal_tells_the_command_that_helps(monkeypatch: pytest.MonkeyPatch, t
     broken.write_text("#!/bin/sh\necho 'setting up uid map: Permission denied' >&2; exit 1\n")
     broken.chmod(0o755)
     with pytest.raises(ConfigError, match=r"uid map.*allow user namespaces: sudo sysctl"):
-        choose_sandbox("bubblewrap")
+        choose_sandbox("bwrap")
 
 
-@pytest.mark.parametrize("name", ["bubblewrap", "unshare", "none"])
+@pytest.mark.parametrize("name", ["bwrap", "unshare", "none"])
 def test_each_sandbox_gives_the_same_verdict(
     name: str, make_runner: Callable[[str], LocalRunner], suite: dict[str, object]
 ) -> None:

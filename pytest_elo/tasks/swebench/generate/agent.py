@@ -46,6 +46,7 @@ async def from_agent(
         notes: appended to the issue, such as feedback on an earlier attempt whose changes are in the tree.
     """
     rules = AGENT.format(command_s=f"{settings.command_s:g}")
+    rules = f"{settings.system}\n\n{rules}" if settings.system else rules
     task = f"<issue>\n{issue}\n</issue>" + (f"\n\n{notes}" if notes else "")
     messages: list[Message] = [{"role": "system", "content": rules}, {"role": "user", "content": task}]
     session_context = open_session(settings.command_s)

@@ -19,7 +19,7 @@ from pytest_elo.tasks.swebench.generate.prompts import (
 )
 from pytest_elo.tasks.swebench.generate.settings import GeneratorSettings, Material
 
-__all__ = ["from_map", "from_single_prompt", "named_files", "revise", "single_messages"]
+__all__ = ["from_map", "from_single_prompt", "named_files", "opening", "revise", "single_messages"]
 
 _RESERVE = 1_000
 """Tokens of the context kept for the wording around issue and files."""
@@ -29,7 +29,7 @@ def single_messages(material: Material, settings: GeneratorSettings) -> list[Mes
     """The one-shot prompt: the likeliest files, and a diff as the answer."""
     budget = settings.max_context_tokens - _RESERVE - len(material.issue) // 4
     files = material.packed(material.ranked[:50], budget)
-    return [_user(edit_prompt(material.issue, files, DIFF_FORMAT))]
+    return opening(settings, edit_prompt(material.issue, files, DIFF_FORMAT))
 
 
 async def from_single_prompt(
@@ -62,13 +62,13 @@ async def from_map(
     paths: Sequence[str] = material.ranked[: settings.max_files]
     if settings.include_repo_map and len(material.ranked) > 1:
         shown = await asyncio.to_thread(repository_map, material.ranked, material.read, settings.map_tokens)
-        question = [_user(localise_prompt(material.issue, shown, settings.max_files))]
+        question = opening(settings, localise_prompt(material.issue, shown, settings.max_files))
         choice = await ask(question, max_tokens=settings.max_tokens, **common)
         kept.append(choice.call_id)
         paths = named_files(choice.text, material, settings.max_files) or material.ranked[:3]
     budget = settings.max_context_tokens - _RESERVE - len(material.issue) // 4
     files = await asyncio.to_thread(material.packed, paths, budget)
-    messages = [_user(edit_prompt(material.issue, files))]
+    messages = opening(settings, edit_prompt(material.issue, files))
     return await _edited(material, ask, settings, messages, kept, common)
 
 
@@ -116,6 +116,12 @@ def _needs_repair(made: Proposal, reply: Reply) -> bool:
     """A reply that was cut or refused would be cut or refused again."""
     unfinished = reply.finish_reason in ("length", "content_filter") or reply.refusal is not None
     return not unfinished and bool(made.problems or made.diff is None)
+
+
+def opening(settings: GeneratorSettings, text: str) -> list[Message]:
+    """The first messages of a conversation: the system message, where one is set, and the request."""
+    system: list[Message] = [{"role": "system", "content": settings.system}] if settings.system else []
+    return [*system, _user(text)]
 
 
 def _user(text: str) -> Message:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pytest_elo.tasks.swebench.patches import extract_diff
 
@@ -21,6 +21,7 @@ Read = Callable[[str], str | None]
 _OPEN = re.compile(r"^<{5,9} ?SEARCH\s*$")
 _MIDDLE = re.compile(r"^={5,9}\s*$")
 _CLOSE = re.compile(r"^>{5,9} ?REPLACE\s*$")
+_WHOLE = re.compile(r"^<file path=[\"']?([^\"'>\n]+?)[\"']?>[ \t]*\n(.*?)^</file>", re.DOTALL | re.MULTILINE)
 _NO_PATH = ("```", "~~~")
 
 
@@ -43,18 +44,22 @@ class Proposal:
 
 
 def proposal(reply: str, read: Read) -> Proposal:
-    """The diff of a reply that holds edits or a raw diff.
+    """The diff of a reply that holds edits, whole files or a raw diff.
 
     Args:
         read: the base text of a file by path, ``None`` when there is none.
     """
     edits = parse_edits(reply)
-    if not edits:
-        return Proposal(diff=extract_diff(reply))
-    texts, problems = apply_edits(edits, read)
-    diff = "".join(make_diff(path, read(path), text) for path, text in texts.items())
-    files = tuple(dict.fromkeys(edit.path for edit in edits))
-    return Proposal(diff=diff or None, problems=tuple(problems), files=files)
+    if edits:
+        texts, problems = apply_edits(edits, read)
+        files = tuple(dict.fromkeys(edit.path for edit in edits))
+        return Proposal(diff=_diff_of(texts, read), problems=tuple(problems), files=files)
+    whole = {_meant(match[1], read): match[2] for match in _WHOLE.finditer(reply)}
+    return Proposal(diff=_diff_of(whole, read) if whole else extract_diff(reply), files=tuple(whole))
+
+
+def _diff_of(texts: Mapping[str, str], read: Read) -> str | None:
+    return "".join(make_diff(path, read(path), text) for path, text in texts.items()) or None
 
 
 def parse_edits(reply: str) -> list[Edit]:
@@ -84,6 +89,8 @@ def apply_edits(edits: Sequence[Edit], read: Read) -> tuple[dict[str, str], list
     texts: dict[str, str] = {}
     problems: list[str] = []
     for number, edit in enumerate(edits, 1):
+        if edit.search.strip():
+            edit = replace(edit, path=_meant(edit.path, read))
         old = texts.get(edit.path, read(edit.path))
         if old is None and edit.search.strip():
             problems.append(f"block {number}: there is no file {edit.path}")
@@ -112,6 +119,13 @@ def make_diff(path: str, old: str | None, new: str) -> str:
     source = "/dev/null" if old is None else f"a/{path}"
     lines = difflib.unified_diff(before, after, source, f"b/{path}", n=3)
     return head + "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _meant(path: str, read: Read) -> str:
+    """The path of a known file without the folders that models put before it (``/testbed/``, ``path/to/``)."""
+    parts = path.split("/")
+    tails = ("/".join(parts[i:]) for i in range(len(parts)))
+    return next((tail for tail in tails if read(tail) is not None), path)
 
 
 def _path(line: str) -> str:

@@ -17,17 +17,19 @@ __all__ = [
 _INTRODUCTION = "You repair a Python repository. An issue was reported:"
 
 EDIT_FORMAT = """\
-Answer with edit blocks. Each block names a file on a line of its own, quotes the text to be replaced exactly
-as it stands in the file, and gives the new text:
+Answer with edit blocks. Each names a file on a line of its own, quotes lines of that file exactly as they stand, and
+gives the lines that take their place. If the file shapes/square.py had a function `area` that adds where it should
+multiply, the answer would be:
 
-path/to/file.py
+shapes/square.py
 <<<<<<< SEARCH
-the lines as they are
+    return width + height
 =======
-the lines as they should be
+    return width * height
 >>>>>>> REPLACE
 
-Quote as few lines as make the place unique. An empty SEARCH part makes a new file. Do not change tests."""
+Quote as few lines as make the place unique. An empty SEARCH part makes a new file. A short file you may also give
+whole, with its changes, between <file path="..."> and </file> as above. Do not change tests."""
 
 AGENT = """\
 You repair a Python repository in a Linux sandbox without network. The repository is at /testbed, which is
@@ -67,7 +69,7 @@ def edit_prompt(issue: str, files: Sequence[tuple[str, str]], answer_format: str
 def repair_prompt(problems: Sequence[str], files: Sequence[tuple[str, str]]) -> str:
     """``files`` are the real texts of those named in the problems, as (path, text) pairs."""
     if not problems:
-        told = "Your answer held no edit block and no diff."
+        told = "Your answer changes nothing: it holds no edit block, no whole file that differs, and no diff."
     else:
         told = "Some of your edit blocks could not be applied:\n" + "\n".join(f"- {line}" for line in problems)
     shown = "".join(f'\n<file path="{path}">\n{text}</file>\n' for path, text in files)
@@ -76,7 +78,7 @@ def repair_prompt(problems: Sequence[str], files: Sequence[tuple[str, str]]) -> 
 
 def feedback_prompt(feedback: str) -> str:
     return (
-        f"Your repair was applied and the repository's own tests were run:\n\n{feedback}\n\n"
+        f"A check of your repair says:\n\n{feedback}\n\n"
         f"Reconsider it. Send the complete repair again, against the original files. {EDIT_FORMAT}"
     )
 

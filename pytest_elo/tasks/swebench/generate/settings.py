@@ -24,6 +24,7 @@ class GeneratorSettings:
     include_repo_map: bool = True
     map_tokens: int = 20_000
     include_hints: bool = False
+    system: str = ""
     max_files: int = 5
     max_tokens: int = 8192
     max_steps: int = 250

@@ -52,12 +52,18 @@ class EnvironmentSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """A built environment. ``base_prefix`` is the interpreter's home, which its ``python`` links to."""
+    """A built environment. ``base_prefix`` is the interpreter's home, which its ``python`` links to.
+
+    ``sites`` are further folders of packages, outside of both; ``scripts`` are commands by name that its ``bin``
+    lacks, as text.
+    """
 
     key: str
     path: Path
     base_prefix: Path
     version: str
+    sites: tuple[Path, ...] = ()
+    scripts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def python(self) -> Path:
@@ -122,29 +128,47 @@ def build_environment(spec: EnvironmentSpec, folder: Path, wrap: Sequence[str] =
 
 def _current() -> Environment:
     """The environment this process runs in: nothing to build, and pytest is in it."""
+    import pytest
+
     versions = [f"{name}=={metadata.version(name)}" for name in ("pytest", "pluggy", "iniconfig", "packaging")]
-    parts = [platform.python_version(), sys.prefix, *versions]
+    site = Path(pytest.__file__).parent.parent  # of the user's own folder after pip install --user
+    parts = [platform.python_version(), sys.prefix, str(site), *versions]
+    is_inside = any(site.is_relative_to(prefix) for prefix in (sys.prefix, sys.base_prefix, "/usr"))
     return Environment(
         key="current-" + hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:8],
         path=Path(sys.prefix),
         base_prefix=Path(sys.base_prefix),
         version=platform.python_version(),
+        sites=() if is_inside else (site,),
+        scripts={
+            name: f'#!/bin/sh\nexec {sys.executable} {module}"$@"\n'
+            for name, module in (("python", ""), ("pytest", "-m pytest "))
+            if not Path(sys.prefix, "bin", name).exists()
+        },
     )
 
 
 def _build(executable: Path, pins: Sequence[str], target: Path, wrap: Sequence[str]) -> None:
-    python = str(target / "bin" / "python")
+    """With uv where there is one; what it cannot do (it reads no pip.conf, say) is left to venv and pip."""
     if uv := shutil.which("uv"):
-        _run(
-            [uv, "venv", "--quiet", "--allow-existing", "--seed", "--python", str(executable), str(target)],
-            wrap,
-        )
-        install = [uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", python]
-    else:
-        _run([str(executable), "-m", "venv", str(target)], wrap)
-        install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        try:
+            _build_with_uv(uv, executable, pins, target, wrap)
+        except ConfigError:
+            shutil.rmtree(target)
+            target.mkdir()
+        else:
+            return
+    _run([str(executable), "-m", "venv", str(target)], wrap)
     if pins:
-        _run([*install, *pins], wrap)
+        python = str(target / "bin" / "python")
+        _run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *pins], wrap)
+
+
+def _build_with_uv(uv: str, executable: Path, pins: Sequence[str], target: Path, wrap: Sequence[str]) -> None:
+    _run([uv, "venv", "--quiet", "--allow-existing", "--seed", "--python", str(executable), str(target)], wrap)
+    if pins:
+        python = str(target / "bin" / "python")
+        _run([uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", python, *pins], wrap)
 
 
 def _run(command: Sequence[str], wrap: Sequence[str]) -> None:

@@ -23,13 +23,13 @@ __all__ = ["Mirrors", "checkout_shallow"]
 class Mirrors:
     """Where commits of a repository come from.
 
-    ``repositories`` maps ``owner/name`` to a path or address; ``mirror_dir`` is a folder of copies in any of
+    ``repositories`` maps ``owner/name`` to a path or address; ``mirror_dirs`` are folders of copies in any of
     the usual layouts (``owner/name``, ``owner__name``, ``owner+name``, ``name``; bare or not); everything
     else is cloned from ``url`` into ``folder``.
     """
 
     folder: Path
-    mirror_dir: Path | None = None
+    mirror_dirs: tuple[Path, ...] = ()
     repositories: Mapping[str, str] = field(default_factory=dict)
     url: str = "https://github.com/{repo}.git"
     wrap: Sequence[str] = ()
@@ -63,34 +63,36 @@ class Mirrors:
         """The text archive of a small repository (see ``archives``), where there is one."""
         named = self.repositories.get(repo, "")
         paths = [Path(named)] if named.endswith(".txtar") else []
-        if self.mirror_dir is not None:
-            paths.append(self.mirror_dir / f"{repo.replace('/', '__')}.txtar")
+        paths += [folder / f"{repo.replace('/', '__')}.txtar" for folder in self.mirror_dirs]
         return next((path for path in paths if path.is_file()), None)
 
     def _own_copies(self, repo: str) -> list[Path]:
         named = self.repositories.get(repo)
         roots = [Path(named)] if named and Path(named).is_dir() else []
-        if self.mirror_dir is not None:
-            owner, name = repo.split("/")
-            layouts = (repo, f"{owner}__{name}", f"{owner}+{name}", name)
-            roots += [self.mirror_dir / f"{layout}{ending}" for layout in layouts for ending in ("", ".git")]
+        owner, name = repo.split("/")
+        layouts = (repo, f"{owner}__{name}", f"{owner}+{name}", name)
+        for folder in self.mirror_dirs:
+            roots += [folder / f"{layout}{ending}" for layout in layouts for ending in ("", ".git")]
         paths = [root / inner if inner else root for root in roots for inner in ("", ".git", "repo")]
         return [path for path in paths if (path / "HEAD").is_file() and (path / "objects").is_dir()]
 
     def _clone(self, address: str, mirror: Path, repo: str) -> None:
-        partial = mirror.with_suffix(".partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.parent.mkdir(parents=True, exist_ok=True)
+        """Make the mirror, or bring what is new into the one that is there."""
         try:
-            git(["clone", "--quiet", "--bare", address, str(partial)], wrap=self.wrap, network=True)
-        except GitError as error:
+            if mirror.is_dir():
+                refs = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]
+                git(["--git-dir", str(mirror), "fetch", "--quiet", address, *refs], wrap=self.wrap, network=True)
+                return
+            partial = mirror.with_suffix(".partial")
             shutil.rmtree(partial, ignore_errors=True)
+            partial.parent.mkdir(parents=True, exist_ok=True)
+            git(["clone", "--quiet", "--bare", address, str(partial)], wrap=self.wrap, network=True)
+            partial.rename(mirror)
+        except GitError as error:
             raise ConfigError(
-                f"swebench: {repo} could not be cloned from {address} ({error}); "
+                f"swebench: {repo} cannot be had from {address} ({error}); "
                 "give a folder of copies with swebench.mirror_dir, or a path in swebench.repositories"
             ) from None
-        shutil.rmtree(mirror, ignore_errors=True)
-        partial.rename(mirror)
 
 
 def checkout_shallow(git_dir: Path, commit: str, tree: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ from pytest_elo.tasks.swebench.runner import (
 )
 from pytest_elo.tasks.swebench.sandbox import (
     Cell,
+    Furnish,
     Limits,
     Network,
     Sandbox,
@@ -50,6 +52,7 @@ class LocalRunner:
         specs: environments by instance or repository, from ``known_specs``.
         network: overrides what the spec asks for; ``None`` leaves it to the spec (``none`` by default).
         disk_mb: size of the tree and of ``/tmp`` inside, each, in memory.
+        max_workers: runs at a time, over all processes that share the cache.
     """
 
     sandbox: Sandbox
@@ -59,6 +62,7 @@ class LocalRunner:
     network: Network | None = None
     limits: Limits = field(default_factory=Limits)
     disk_mb: int = 1024
+    max_workers: int = field(default_factory=lambda: os.cpu_count() or 1)
 
     @property
     def name(self) -> str:
@@ -88,13 +92,18 @@ class LocalRunner:
         return self._evaluated(instance, patch, generated=True, hidden=False)
 
     @contextlib.contextmanager
-    def session(self, instance: Instance, patch: str, command_s: float) -> Iterator[ShellSession]:
+    def session(
+        self, instance: Instance, patch: str, command_s: float, furnish: Furnish | None = None
+    ) -> Iterator[ShellSession]:
         workspace = self.workspace(instance)
+        cell = self.cell(workspace)
+        if furnish is not None:
+            cell = furnish(cell)
         word = new_word()
         prelude = f"cp -a $root{_BASE}/. $root{TESTBED} && cd $root{TESTBED} || fail copy"
-        program = ShellSession.program(word, prelude, self.limits, command_s)
+        program = ShellSession.program(word, prelude, cell.limits, command_s)
         with (
-            self.sandbox.entering(self.cell(workspace), ["bash", "-c", program]) as argv,
+            self.sandbox.entering(cell, ["bash", "-c", program]) as argv,
             ShellSession(argv, word, command_s=command_s, environment=launch_environment()) as session,
         ):
             if not is_empty(patch):
@@ -167,7 +176,9 @@ class LocalRunner:
             instance.fingerprint, self._setting(workspace), workspace.key, plan.patch, plan.reinstall,
             plan.test_patch is None, plan.limits.shell(), self.disk_mb,
         ]  # fmt: skip
-        return cached_evaluation(self.cache / "verdicts", parts, lambda: self._run(instance, workspace, plan))
+        return cached_evaluation(
+            self.cache / "verdicts", parts, lambda: self._run(instance, workspace, plan), self.max_workers
+        )
 
 
 def _has_crlf(path: Path) -> bool:

@@ -44,6 +44,7 @@ class Workspace:
         path = [*roots, f"{prefix}/{site}"]
         if self.spec.site_on_path:
             path.append(str(self.environment.path / site))
+        path += [str(folder) for folder in self.environment.sites]
         return {
             "PATH": f"{prefix}/bin:{self.environment.path}/bin:/usr/local/bin:/usr/bin:/bin",
             "PYTHONPATH": ":".join(path),
@@ -62,6 +63,7 @@ class Workspace:
         mounts = {str(environment.path): environment.path, PREFIX: self.prefix}
         if str(environment.base_prefix) not in ("/usr", "/"):
             mounts[str(environment.base_prefix)] = environment.base_prefix
+        mounts.update({str(folder): folder for folder in environment.sites})
         return mounts
 
     def import_names(self) -> tuple[str, ...]:
@@ -69,7 +71,8 @@ class Workspace:
         found = set()
         version = ".".join(self.environment.version.split(".")[:2])
         standard = self.environment.base_prefix / "lib" / f"python{version}"
-        for folder in (self.environment.path / self.environment.site_packages, standard):
+        site = self.environment.path / self.environment.site_packages
+        for folder in (folder for folder in (site, standard, *self.environment.sites) if folder.is_dir()):
             for entry in folder.iterdir():
                 name = entry.name.split(".")[0]
                 if (entry.is_dir() or entry.suffix in (".py", ".so")) and name.isidentifier():
@@ -100,7 +103,11 @@ def prepare_workspace(
 
     def build(_: Path) -> None:
         checkout_shallow(mirrors.holding(instance.repo, instance.base_commit), instance.base_commit, workspace.tree)
-        workspace.prefix.mkdir()
+        (workspace.prefix / "bin").mkdir(parents=True)
+        for name, text in environment.scripts.items():
+            script = workspace.prefix / "bin" / name
+            script.write_text(text, encoding="utf-8")
+            script.chmod(0o755)
         _install(workspace, sandbox, instance.instance_id)
         _settle(workspace.tree)
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from pytest_elo.errors import ConfigError
 from pytest_elo.tasks.swebench.sandbox.bubblewrap import Bubblewrap, find_bubblewrap
-from pytest_elo.tasks.swebench.sandbox.cell import Cell, Limits, Network, Scratch
+from pytest_elo.tasks.swebench.sandbox.cell import Cell, Furnish, Limits, Network, Scratch
 from pytest_elo.tasks.swebench.sandbox.process import Finished, run_limited
 from pytest_elo.tasks.swebench.sandbox.unsandboxed import Unsandboxed
 from pytest_elo.tasks.swebench.sandbox.unshare import Unshare
@@ -19,6 +19,7 @@ from pytest_elo.tasks.swebench.sandbox.unshare import Unshare
 __all__ = [
     "Cell",
     "Finished",
+    "Furnish",
     "Limits",
     "Network",
     "Sandbox",
@@ -28,7 +29,7 @@ __all__ = [
     "run_in",
 ]
 
-CHOICES = ("auto", "bubblewrap", "unshare", "none")
+CHOICES = ("auto", "bwrap", "unshare", "none")
 
 
 class Sandbox(Protocol):
@@ -61,7 +62,7 @@ def choose_sandbox(wish: str = "auto") -> Sandbox:
             "predictions on a Linux machine (in CI, or under WSL2)"
         )
     reasons = []
-    for name in ("bubblewrap", "unshare") if wish == "auto" else (wish,):
+    for name in ("bwrap", "unshare") if wish == "auto" else (wish,):
         sandbox = _find(name)
         reason = "is not installed" if sandbox is None else _trial(sandbox)
         if sandbox is not None and not reason:
@@ -89,7 +90,7 @@ def launch_environment() -> dict[str, str]:
 
 
 def _find(name: str) -> Sandbox | None:
-    if name == "bubblewrap":
+    if name == "bwrap":
         executable = find_bubblewrap()
         return Bubblewrap(executable) if executable else None
     return Unshare() if shutil.which("unshare") and shutil.which("setpriv") else None

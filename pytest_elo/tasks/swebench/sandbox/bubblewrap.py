@@ -44,7 +44,7 @@ def find_bubblewrap() -> str | None:
 class Bubblewrap:
     """Namespaces for users, processes, mounts, network, IPC and host name by ``bwrap``."""
 
-    name = "bubblewrap"
+    name = "bwrap"
 
     def __init__(self, executable: str) -> None:
         self._executable = executable

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-__all__ = ["Cell", "Limits", "Network", "Scratch", "system_mounts"]
+__all__ = ["Cell", "Furnish", "Limits", "Network", "Scratch", "system_mounts"]
 
 Network = Literal["none", "sink", "host"]
 """``none``: unreachable at once; ``sink``: connects hang until their timeout; ``host``: the host's own."""
@@ -20,9 +20,13 @@ _OWN_ETC = Path(__file__).parent.parent / "data" / "etc"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of one sandboxed run. Sizes here hold for each process, those of scratch for all together."""
+    """Limits of one sandboxed run; ``apply_s`` is for each way to apply its patch.
+
+    Sizes here hold for each process, those of scratch for all together.
+    """
 
     wall_s: float = 1800.0
+    apply_s: float = 120.0
     cpu_s: int = 1800
     memory_mb: int = 4096
     file_mb: int = 512
@@ -63,6 +67,10 @@ class Cell:
     environment: Mapping[str, str] = field(default_factory=dict)
     network: Network = "none"
     limits: Limits = Limits()
+
+
+Furnish = Callable[[Cell], Cell]
+"""Adds to a cell what a guest in it needs: mounts, variables, other limits."""
 
 
 def system_mounts() -> tuple[dict[str, Path], dict[str, str]]:
