@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.harness import Suite
+from tests.loopback import LoopbackGateway
 
 COUNTED = """
     from pytest_elo.tasks.own import OwnTask
@@ -59,3 +60,29 @@ def test_an_item_that_its_strategy_cannot_serve_is_refused_wherever_it_stands(su
     assert run.exit_code != 0, run.output
     assert "strategies.r3 on sums[poem]" in run.output
     assert suite.run("--collect-only", "-q", "--elo-limit", "40").exit_code == 0
+
+
+HELD = """
+    import gc
+
+    import pytest
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(session):
+        from pytest_elo.session.trial import Posed
+
+        terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+        reports = [report for found in terminal.stats.values() for report in found]
+        posed = sum(isinstance(held, Posed) for held in gc.get_objects())
+        print("HELD", posed, sum(hasattr(report, "elo_events") for report in reports), len(reports) >= 80)
+"""
+
+
+def test_what_an_ended_item_said_is_not_held_to_the_end(pytester, answer):
+    suite = Suite(pytester).items(40).strategies(baseline={"kind": "single"}, r3={"kind": "vote", "n": 3})
+    suite.file("evals/conftest.py", HELD)
+    with LoopbackGateway(answer) as gateway:
+        run = suite.live(gateway, "-s")
+    assert run.exit_code == 0, run.output
+    assert len(run.outcomes) == 80
+    assert "HELD 0 0 True" in run.output
