@@ -89,6 +89,11 @@ WORDS = [
     b" " * 2000,
 ]
 
+OWN_LINES = b"""{"system": "Be short.", "max_tokens": 9, "examples": [{"prompt": "1+1?", "reply": "2"}]}
+{"id": "a", "prompt": "How many?", "numeric": {"value": 1.5, "tolerance": "2%"}}
+{"id": "b", "prompt": "Which?", "exact": ["Paris", "Rome"], "max_tokens": 20}
+{"id": "c", "prompt": "JSON?", "schema": {"type": "object", "properties": {"a": {"const": 1}}}}
+"""
 OWN = b"""
 - id: rolls
   prompt: A baker fills 6 trays with 8 rolls each and sells 29. How many are left?
@@ -149,6 +154,7 @@ def _tasks() -> Iterator[Target]:
     data = ROOT / "evals/data"
     yield Target("gpqa csv", ".csv", lambda path: _posed(gpqa.load(path)), [_head(data / "gpqa_questions.csv", 6000)])
     yield Target("own yaml", ".yaml", lambda path: _posed(own.load(path)), [OWN])
+    yield Target("own json lines", ".jsonl", lambda path: _posed(own.load(path)), [OWN_LINES])
     yield Target("arena yaml", ".yaml", read_prompts, [(data / "arena_prompts.yaml").read_bytes()])
 
 

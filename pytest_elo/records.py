@@ -357,6 +357,8 @@ class Task(Protocol):
 
     A task with ``judged_in_pairs = True`` is an arena: one test holds the answers of all strategies to an item,
     and votes on their pairs make the comparisons (``tasks/arena``).
+    A task may have ``distinct_ids``: one item of each sort that differs in the optional members of its problems.
+    Strategies are then checked against these alone when items are collected, else against every item.
     """
 
     @property

@@ -133,6 +133,7 @@ def main() -> None:
     parser.add_argument("--concurrency", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--only", nargs="*", metavar="NAME")
+    parser.add_argument("--json", type=Path, help="append a JSON line a peer")
     parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH")
     options = parser.parse_args()
     pythons = dict(text.split("=", 1) for text in options.python)
@@ -151,6 +152,10 @@ def main() -> None:
                 costs = [measure(bench, command, gateway) for _ in range(options.rounds)]
             wall, cpu = (statistics.median(getattr(cost, part) for cost in costs) for part in ("wall_s", "cpu_s"))
             last = costs[-1]
+            if options.json:
+                measured = {"case": name, "wall_s": wall, "cpu_s": cpu, "peak_mb": last.peak_mb}
+                with options.json.open("a") as file:
+                    file.write(json.dumps(measured) + "\n")
             show(name, f"{wall:.2f}", f"{cpu:.2f}", last.requests, last.in_flight, f"{last.peak_mb:.0f}")
 
 

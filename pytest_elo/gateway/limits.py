@@ -213,10 +213,15 @@ class AdaptiveLimit:
 
 
 def _is_alive(process: int) -> bool:
+    """Whether a process still runs. One that was killed keeps its id until its parent asks for its end."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
-    return True
+    try:
+        # the name in brackets may hold anything, brackets too; the state is the letter behind the last one
+        return Path(f"/proc/{process}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except (OSError, IndexError):  # no /proc on this platform
+        return True

@@ -12,6 +12,7 @@ import pytest
 from pytest_elo._text import printable
 from pytest_elo.errors import ConfigError, EloError
 from pytest_elo.session.apart import is_on_another_host
+from pytest_elo.session.collect import uninterrupted_by_gc
 from pytest_elo.session.contest import Contest, ContestKey
 from pytest_elo.session.controller import USAGE_PREFIX, Controller
 from pytest_elo.session.item import ItemState
@@ -102,6 +103,11 @@ class RunnerPlugin:
     def live_ledger(self) -> LiveLedger:
         return LiveLedger(self.runner.journal)
 
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection(self) -> Generator[None, object, object]:
+        with uninterrupted_by_gc():
+            return (yield)
+
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         others = self.runner.share.take_others(items) if self.runner.share is not None else []
@@ -127,7 +133,7 @@ class RunnerPlugin:
         state = ItemState.of(item)
         state.write_properties(item, call.when, self.runner.settings.prices)
         report: Any = yield  # an attribute of a report travels from worker to controller with it
-        state.saw(report)
+        state.saw(report, self.runner.settings.prices)
         if call.excinfo is not None and isinstance(call.excinfo.value, EloError):
             _one_line(report, call.excinfo.value, self._config)
             if self.runner.must_abort(call.excinfo.value):
@@ -180,8 +186,12 @@ class ControllerPlugin:
         if report.failed:
             self.controller.collection_failed(str(report.longrepr))
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
         self.controller.saw(report)
+        yield
+        # The terminal keeps every report to the end; what it carried has arrived.
+        vars(report).pop("elo_events", None)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, Any] | None:
         return test_status(report)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,24 @@ __all__ = ["ItemState"]
 _PREFIX = "elo_"
 
 
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    tokens: int
+    usd: float
+    calls: Sequence[str]
+
+
+_NOTHING = _Ended(0, 0.0, ())
+
+
 @dataclass(slots=True)
 class ItemState:
     """Kept in the item's stash, which lives as long as the item: a rerun finds what came before it."""
 
     posed: Posed | Contest | None = None
+    """Of the current run, until it ends: prompts and replies are not held for longer."""
+    ended: _Ended = field(default_factory=lambda: _NOTHING)
+    """What the run that ended last has cost."""
     has_failed: bool = False
     reruns: int = -1
     earlier_tokens: int = 0
@@ -43,12 +56,11 @@ class ItemState:
         # pytest-rerunfailures counts executions on the item, those of a worker that crashed included
         known = getattr(item, "execution_count", 1) - 1
         self.reruns = max(self.reruns + 1, known if isinstance(known, int) else 0)
-        if self.posed is not None:
-            self.earlier_tokens += self.posed.tokens
-            self.earlier_usd += self.posed.usd(runner.settings.prices)
-            runner.discard(self.posed)
-        self.posed, self.has_failed = None, False
-        self.calls = []
+        self._end(runner.settings.prices)
+        self.earlier_tokens += self.ended.tokens
+        self.earlier_usd += self.ended.usd
+        runner.discard(self.ended.calls)
+        self.ended, self.has_failed = _NOTHING, False
         return self.reruns
 
     def require_outcome(self) -> None:
@@ -58,11 +70,18 @@ class ItemState:
                 pytrace=False,
             )
 
-    def saw(self, report: Any) -> None:
+    def saw(self, report: Any, prices: Mapping[str, Price]) -> None:
         """Remember a phase's end, and let its report say how the item came out."""
         self.has_failed = self.has_failed or report.failed
         if self.posed is not None and self.posed.is_recorded:
             report.elo_status = self.posed.status
+        if report.when == "teardown":
+            self._end(prices)
+
+    def _end(self, prices: Mapping[str, Price]) -> None:
+        if self.posed is not None:
+            self.ended = _Ended(self.posed.tokens, self.posed.usd(prices), tuple(self.posed.call_ids))
+        self.posed, self.calls = None, []
 
     def write_properties(self, item: pytest.Item, when: str, prices: Mapping[str, Price]) -> None:
         """For JUnit XML and JSON reports: strategy, status, score and cost as plain text and numbers."""

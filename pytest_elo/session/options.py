@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_elo.config import Overrides, Settings, load
 from pytest_elo.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pytest_elo.config import Settings
 
 __all__ = ["add_options", "find_config", "read_settings"]
 
@@ -111,6 +113,8 @@ def _nearest(config: pytest.Config, argument: str) -> Path | None:
 
 def read_settings(config: pytest.Config, paths: Sequence[Path]) -> Settings:
     """Settings of this session after precedence: option > environment > pyproject/ini > files."""
+    from pytest_elo.config import Overrides, load  # an unrelated project does not pay for it
+
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for layer in (_from_ini(config), _from_environment(), _from_options(config)):

@@ -236,9 +236,9 @@ class Runner:
         """How many outcomes of the same key this process's next one replaces."""
         return self._reruns.get(key, 0)
 
-    def discard(self, replaced: Posed | Contest) -> None:
+    def discard(self, calls: Sequence[str]) -> None:
         """The calls of a trial that is run again were paid for and not used."""
-        self.journal.settle(dict.fromkeys(replaced.call_ids, False))
+        self.journal.settle(dict.fromkeys(calls, False))
 
     def _restart(self, tag: Tag) -> None:
         """In a replay a rerun finds the same recordings; everywhere else it is a new sample."""

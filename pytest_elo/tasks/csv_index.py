@@ -15,7 +15,7 @@ from typing import BinaryIO
 from pytest_elo._text import did_you_mean
 from pytest_elo.errors import DataError
 
-__all__ = ["CsvIndex", "Row", "scan"]
+__all__ = ["CsvIndex", "Row", "open_data", "scan", "stamp_of"]
 
 _BOM = "\ufeff"
 
@@ -120,8 +120,8 @@ class CsvIndex:
 
     def row(self, i: int) -> Row:
         """Record ``i`` in file order. Raises ``DataError`` when the file was changed since it was scanned."""
-        with _open(self.path) as file:
-            if _stamp(self.path) != self.stamp:
+        with open_data(self.path) as file:
+            if stamp_of(self.path) != self.stamp:
                 raise DataError(f"{self.path}: changed while the run was using it; start the run again")
             lines = _Lines(file, self.path, offset=self.offsets[i], line=self.lines[i] - 1)
             line, offset, cells = next(_records(lines, self.path))
@@ -134,8 +134,8 @@ def scan(path: Path, *, required: Sequence[str], optional: Sequence[str] = ()) -
     Raises ``DataError`` (one line, no cell text) when the file is missing, empty, not UTF-8, not CSV, lacks
     a required column, or has a record with more cells than the header.
     """
-    stamp = _stamp(path)
-    with _open(path) as file:
+    stamp = stamp_of(path)
+    with open_data(path) as file:
         header = next(_records(_Lines(file, path), path), None)
     if header is None:
         raise DataError(f"{path}: empty; the first line must name the columns")
@@ -144,7 +144,7 @@ def scan(path: Path, *, required: Sequence[str], optional: Sequence[str] = ()) -
 
 
 def _rows(index: CsvIndex) -> Iterator[Row]:
-    with _open(index.path) as file:
+    with open_data(index.path) as file:
         records = _records(_Lines(file, index.path), index.path)
         next(records)
         for line, offset, cells in records:
@@ -153,14 +153,16 @@ def _rows(index: CsvIndex) -> Iterator[Row]:
             yield index.columns.row(index.path, line, offset, cells)
 
 
-def _open(path: Path) -> BinaryIO:
+def open_data(path: Path) -> BinaryIO:
+    """Raises ``DataError`` for a file that cannot be opened."""
     try:
         return path.open("rb")
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from None
 
 
-def _stamp(path: Path) -> tuple[int, int]:
+def stamp_of(path: Path) -> tuple[int, int]:
+    """Size and time of a file: equal as long as nobody has written to it."""
     try:
         stat = path.stat()
     except OSError as error:

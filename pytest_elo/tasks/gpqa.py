@@ -150,6 +150,11 @@ class GpqaTask:
     _index: CsvIndex = field(repr=False)
     _row_of: Mapping[str, int] = field(repr=False)
 
+    @property
+    def distinct_ids(self) -> Sequence[str]:
+        """Strategies tell no question from another, so the first stands for all."""
+        return self.item_ids[:1]
+
     def pose(self, item_id: str, repeat: int) -> Question:
         """The item in one repeat. Raises ``DataError`` for an unknown id or a file changed since."""
         if item_id not in self._row_of:

@@ -17,6 +17,8 @@ The file is a list of items, or a mapping with ``items`` and what all of them sh
         prompt: Write the word "stressed" backwards.
         exact: desserts
 
+Large files are JSON lines instead (``tasks.jsonl``): one item a line, with what all share in a first line.
+
 Prompts are sent as written, after the examples as earlier turns of the chat. ``answers`` tells how an
 answer is found in a reply, ``checks`` how it is judged.
 """
@@ -25,17 +27,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_elo._text import did_you_mean, safe_id, shorten
+from pytest_elo._text import did_you_mean, shorten
 from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.records import Ask, CheckResult, Grade, Message, Reply
 from pytest_elo.tasks.answers import ANSWERS_VERSION, Found, find_answer
-from pytest_elo.tasks.checks import CHECKS, Check
+from pytest_elo.tasks.checks import Check
 from pytest_elo.tasks.function_check import CheckError, Function
+from pytest_elo.tasks.own_item import OwnItem, Shared, build_item, examples_of
 from pytest_elo.tasks.parsing import PARSING_VERSION, unanswered
 from pytest_elo.tasks.rubric import Rubric
 from pytest_elo.tasks.schema_check import Schema
@@ -44,8 +47,7 @@ from pytest_elo.tasks.yaml_file import Entry, compose, read
 __all__ = ["OwnProblem", "OwnTask", "from_items", "load"]
 
 FILE_KEYS: Final = ("system", "max_tokens", "examples", "items")
-ITEM_KEYS: Final = ("id", "prompt", "system", "max_tokens", "verify")
-EXAMPLE_KEYS: Final = ("prompt", "reply")
+LINES_SUFFIXES: Final = (".jsonl", ".ndjson")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,25 +148,18 @@ def _status(score: float, found: Found, reply: Reply) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Item:
-    item_id: str
-    messages: tuple[Message, ...]
-    max_tokens: int
-    grading: Check
-    verify: Function | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class OwnTask:
-    """The items of one YAML file (a ``Task``)."""
+    """The items of one file (a ``Task``)."""
 
     task_id: str
     fingerprint: str
     item_ids: Sequence[str] = field(repr=False)
+    distinct_ids: Sequence[str] = field(repr=False)
+    """The first item of each sort that strategies tell apart."""
     warnings: Sequence[str] = ()
     judge: str | None = None
     _path: Path = field(repr=False)
-    _items: Mapping[str, _Item] = field(repr=False)
+    _items: Mapping[str, OwnItem] = field(repr=False)
 
     def pose(self, item_id: str, repeat: int) -> OwnProblem:
         """The item in one repeat (all repeats pose the same). Raises ``DataError`` for an unknown id."""
@@ -184,18 +179,21 @@ class OwnTask:
 
 
 def load(path: str | Path, *, task_id: str = "own", max_tokens: int = 1024, judge: str | None = None) -> OwnTask:
-    """The own tasks of a YAML file.
+    """The own tasks of a YAML file, or of JSON lines (``.jsonl``), which are read from the file when they are posed.
 
     ``max_tokens`` caps one completion where neither the file nor the item says it; ``judge`` names the model
     that grades rubrics, by default the run's own.
 
     Raises ``ConfigError`` for a cap below 1 and ``DataError`` (one line with file, line, item and key) for
-    a file that is missing, empty or not YAML, an item without id, prompt or exactly one check, an unknown
+    a file that is missing, empty or not readable, an item without id, prompt or exactly one check, an unknown
     key, an id given twice, or a check that cannot be built.
     """
     if max_tokens < 1:
         raise ConfigError(f"task {task_id!r}: max_tokens is {max_tokens}; use at least 1")
-    return _task(read(Path(path)), task_id, max_tokens, judge)
+    path = Path(path)
+    if path.suffix in LINES_SUFFIXES:
+        return _task_of_lines(path, task_id, max_tokens, judge)
+    return _task(read(path), task_id, max_tokens, judge)
 
 
 def from_items(
@@ -225,59 +223,43 @@ def _task(root: Entry, task_id: str, max_tokens: int, judge: str | None) -> OwnT
     listed = fields.get("items", root)
     if not listed.is_list or not listed.entries():
         raise listed.error("must be a list of items, or a mapping with 'items'; write at least one item")
-    examples = _examples(fields["examples"]) if "examples" in fields else ()
-    shared = _Shared(max_tokens=max_tokens, examples=examples).overridden_by(fields)
+    examples = examples_of(fields["examples"]) if "examples" in fields else ()
+    shared = Shared(max_tokens=max_tokens, examples=examples).overridden_by(fields)
     items = _items(listed.entries(), shared)
     return OwnTask(
         task_id=task_id,
         fingerprint=_fingerprint(items, judge),
         item_ids=tuple(items),
-        warnings=tuple(_warnings(items, task_id, judge)),
+        distinct_ids=tuple(_first_of_sort(items.values()).values()),
+        warnings=tuple(_warnings(_self_judged(items.values()), task_id, judge)),
         judge=judge,
         _path=root.path,
         _items=items,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Shared:
-    """What items take from the file unless they say otherwise."""
+def _task_of_lines(path: Path, task_id: str, max_tokens: int, judge: str | None) -> OwnTask:
+    from pytest_elo.tasks.own_lines import read_lines
 
-    max_tokens: int
-    system: str = ""
-    examples: tuple[Message, ...] = ()
-
-    def overridden_by(self, fields: Mapping[str, Entry]) -> _Shared:
-        system, max_tokens = fields.get("system"), fields.get("max_tokens")
-        return replace(
-            self,
-            system=self.system if system is None else system.text(),
-            max_tokens=self.max_tokens if max_tokens is None else max_tokens.whole_number(at_least=1),
-        )
-
-    def messages(self, prompt: str) -> tuple[Message, ...]:
-        system: tuple[Message, ...] = ({"role": "system", "content": self.system},) if self.system else ()
-        return (*system, *self.examples, {"role": "user", "content": prompt})
+    survey = read_lines(path, Shared(max_tokens=max_tokens))
+    survey.digest.update(json.dumps([ANSWERS_VERSION, PARSING_VERSION, judge]).encode())
+    return OwnTask(
+        task_id=task_id,
+        fingerprint=survey.digest.hexdigest(),
+        item_ids=tuple(survey.items),
+        distinct_ids=tuple(survey.first_of_sort.values()),
+        warnings=tuple(_warnings(survey.self_judged, task_id, judge)),
+        judge=judge,
+        _path=path,
+        _items=survey.items,
+    )
 
 
-def _examples(entry: Entry) -> tuple[Message, ...]:
-    return tuple(message for example in entry.entries() for message in _example(example))
-
-
-def _example(entry: Entry) -> tuple[Message, Message]:
-    fields = entry.known_fields(EXAMPLE_KEYS)
-    for key in EXAMPLE_KEYS:
-        if key not in fields:
-            raise entry.error(f"has no {key!r}; an example is a prompt and a reply")
-    user, assistant = fields["prompt"].text(), fields["reply"].text()
-    return {"role": "user", "content": user}, {"role": "assistant", "content": assistant}
-
-
-def _items(entries: Sequence[Entry], shared: _Shared) -> dict[str, _Item]:
-    items: dict[str, _Item] = {}
+def _items(entries: Sequence[Entry], shared: Shared) -> dict[str, OwnItem]:
+    items: dict[str, OwnItem] = {}
     line_of: dict[str, int] = {}
     for number, entry in enumerate(entries, start=1):
-        item = _item(entry, number, shared)
+        item = build_item(entry, number, shared)
         if item.item_id in items:
             first = line_of[item.item_id]
             clash = f"id {item.item_id!r} stands on line {first} already; give every item its own"
@@ -287,50 +269,37 @@ def _items(entries: Sequence[Entry], shared: _Shared) -> dict[str, _Item]:
     return items
 
 
-def _item(entry: Entry, number: int, shared: _Shared) -> _Item:
-    entry = entry.owned_by(f"item {number}")
-    written = entry.fields()
-    if "id" in written:
-        entry = entry.owned_by(f"item {written['id'].text()!r}")
-    fields = entry.known_fields((*ITEM_KEYS, *CHECKS))
-    for key in ("id", "prompt"):
-        if key not in fields:
-            raise entry.error(f"has no {key!r}; every item needs an id, a prompt and one check")
-    kinds = [key for key in fields if key in CHECKS]
-    if len(kinds) != 1:
-        found = "no check" if not kinds else f"{len(kinds)} checks ({', '.join(kinds)})"
-        raise entry.error(f"has {found}; write exactly one of {', '.join(CHECKS)}")
-    shared = shared.overridden_by(fields)
-    return _Item(
-        item_id=safe_id(fields["id"].text()),
-        messages=shared.messages(fields["prompt"].text()),
-        max_tokens=shared.max_tokens,
-        grading=CHECKS[kinds[0]](fields[kinds[0]]),
-        verify=Function.build(fields["verify"]) if "verify" in fields else None,
-    )
+def _first_of_sort(items: Iterable[OwnItem]) -> dict[tuple[str, bool], str]:
+    first: dict[tuple[str, bool], str] = {}
+    for item in items:
+        first.setdefault(item.sort, item.item_id)
+    return first
 
 
-def _warnings(items: Mapping[str, _Item], task_id: str, judge: str | None) -> Iterator[str]:
-    alone = [item for item in items.values() if isinstance(item.grading, Rubric) and not (item.grading.judge or judge)]
-    if alone:
+def _self_judged(items: Iterable[OwnItem]) -> int:
+    return sum(isinstance(item.grading, Rubric) and not item.grading.judge for item in items)
+
+
+def _warnings(self_judged: int, task_id: str, judge: str | None) -> Iterator[str]:
+    if self_judged and not judge:
         yield (
-            f"{len(alone)} items have a rubric and no judge of their own, so the model that is rated judges itself; "
+            f"{self_judged} items have a rubric and no judge of their own, so the model that is rated judges itself; "
             f"name another with tasks: {{{task_id}: {{judge: <model>}}}}"
         )
 
 
-def _fingerprint(items: Mapping[str, _Item], judge: str | None) -> str:
+def _fingerprint(items: Mapping[str, OwnItem], judge: str | None) -> str:
     rules = [
         [item.item_id, item.messages, item.max_tokens, *_rules(item, judge), *_extra(item)] for item in items.values()
     ]
     return hashlib.sha256(json.dumps(rules).encode()).hexdigest()
 
 
-def _extra(item: _Item) -> list[Any]:
+def _extra(item: OwnItem) -> list[Any]:
     return [] if item.verify is None else [item.verify.rule]
 
 
-def _rules(item: _Item | OwnProblem, judge: str | None) -> list[Any]:
+def _rules(item: OwnItem | OwnProblem, judge: str | None) -> list[Any]:
     """What decides an item's score besides the reply, as JSON."""
     judged = [judge] if isinstance(item.grading, Rubric) else []
     return [ANSWERS_VERSION, PARSING_VERSION, type(item.grading).__name__, item.grading.rule, *judged]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -278,3 +279,72 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         load(tmp_path, "- {id: a, prompt: Hi, exact: x}", max_tokens=0)
     with pytest.raises(DataError, match="did you mean 'apples'"):
         load(tmp_path, FILE).pose("aples", 0)
+
+
+def test_json_lines_pose_and_grade_as_yaml_does(tmp_path: Path) -> None:
+    shared = {"system": "Finish with ANSWER: ...", "max_tokens": 200, "examples": [{"prompt": "1+1?", "reply": "2"}]}
+    items = [
+        {"id": "apples", "prompt": "3 bags of 12?", "numeric": 36},
+        {
+            "id": "Größe",
+            "prompt": "Which city?",
+            "system": "Be short.",
+            "max_tokens": 20,
+            "exact": ["Paris", "Lutetia"],
+        },
+        {"id": "price", "prompt": "How much?", "numeric": {"value": 1.10, "tolerance": "2%"}},
+        {"id": "json", "prompt": "As JSON?", "schema": {"type": "object", "properties": {"a": {"const": 1}}}},
+        {"id": "kind", "prompt": "A poem.", "rubric": "It rhymes.\nIt is short."},
+    ]
+    path = tmp_path / "tasks.jsonl"
+    lines = [json.dumps(shared), "", *(json.dumps(item, ensure_ascii=False) for item in items)]
+    path.write_text("\ufeff" + "\n".join(lines), encoding="utf-8")
+    task, same = own.load(path), load(tmp_path, json.dumps(shared | {"items": items}))
+    assert task.item_ids == same.item_ids
+    assert task.warnings == same.warnings
+    for item_id in task.item_ids:
+        ours, theirs = task.pose(item_id, 1), same.pose(item_id, 1)
+        assert (ours.messages, ours.max_tokens) == (theirs.messages, theirs.max_tokens)
+        assert ours.grading_rules == theirs.grading_rules
+    assert task.distinct_ids == same.distinct_ids == ("apples", task.item_ids[1], "json", "kind")
+    with pytest.raises(DataError, match="no item 'apple'"):
+        task.pose("apple", 0)
+    path.write_text(path.read_text(encoding="utf-8").replace("36", "37"), encoding="utf-8")
+    assert own.load(path).fingerprint != task.fingerprint
+    path.write_text("{}", encoding="utf-8")
+    with pytest.raises(DataError, match="changed while the run was using it"):
+        task.pose("apples", 0)
+
+
+LINE = '{"id": "a", "prompt": "x", "numeric": 1}'
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", ["empty", "one item a line"]),
+        ('{"system": "Be short."}', ["empty"]),
+        ('{"sytem": "Be short."}\n' + LINE, [":1:", "the first line", "'sytem'", "did you mean 'system'"]),
+        (LINE + "\n\n" + LINE, [":3:", "item 2", "'a' stands on line 1"]),
+        (LINE + '\n{"id": "b"', [":2:", "not JSON"]),
+        ("[" * 100_000, [":1:", "not JSON"]),
+        (LINE + '\n{"id": "b", "id": "c", "prompt": "x", "numeric": 1}', [":2:", "key 'id' stands here twice"]),
+        (LINE + '\n{"id": "b", "prompt": "x", "numeric": NaN}', [":2:", "NaN"]),
+        (LINE + '\n{"id": "b", "prompt": "x"}', [":2:", "item 'b'", "no check"]),
+        (LINE + '\n{"id": "b", "prompt": " ", "numeric": 1}', [":2:", "item 'b'", "prompt", "empty"]),
+        (LINE + '\n{"id": null, "prompt": "x", "numeric": 1}', [":2:", "item 2", "id", "empty"]),
+        (LINE + '\n{"id": "b", "prompt": "x", "numeric": "many"}', [":2:", "numeric", "'many'"]),
+        (LINE + '\n{"id": "b", "prompt": "x", "numeric": true}', [":2:", "numeric", "'true'"]),
+        (LINE + '\n{"id": "b", "prompt": "x", "exact": []}', [":2:", "exact", "empty list"]),
+        (LINE + '\n["b"]', [":2:", "item 2", "mapping"]),
+        (LINE + "\n\udcff", [":2:", "UTF-8"]),
+    ],
+)
+def test_mistakes_in_json_lines_are_named_in_one_line(tmp_path: Path, text: str, parts: Sequence[str]) -> None:
+    path = tmp_path / "tasks.jsonl"
+    path.write_text(text, encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(DataError) as error:
+        own.load(path)
+    assert "\n" not in str(error.value)
+    for part in (str(path), *parts):
+        assert part in str(error.value)
