@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -58,6 +59,8 @@ class Meter:
         self._run_id = run_id
         self._secret = secret
         self._clock = clock
+        self._ticking = threading.Lock()
+        self._latest_us = 0
         self.estimator = Estimator()
 
     def open(self, call: CallRecord, api: str, body: Mapping[str, Any], source: str) -> Attempt:
@@ -66,7 +69,7 @@ class Meter:
         model = str(body.get("model") or "")
         prompt, cap = self._bounds(api, model, body)
         row = Attempt(
-            ts=timestamp(self._clock()),
+            ts=self.now(),
             task_id=tag.task_id,
             strategy=tag.strategy,
             model=model,
@@ -136,7 +139,10 @@ class Meter:
         self._sink.close(row)
 
     def now(self) -> str:
-        return timestamp(self._clock())
+        """Now, later than ever before in this process: which row was the last is known from the rows alone."""
+        with self._ticking:
+            self._latest_us = max(round(self._clock() * 1e6), self._latest_us + 1)
+            return timestamp(self._latest_us / 1e6)
 
     @property
     def run_id(self) -> str:
@@ -198,5 +204,5 @@ def _digest(value: object) -> str:
 
 
 def timestamp(unix_time: float) -> str:
-    """ISO 8601 in UTC, to the millisecond: ``2026-01-02T03:04:05.678Z``."""
-    return datetime.fromtimestamp(unix_time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """ISO 8601 in UTC, to the microsecond: ``2026-01-02T03:04:05.678901Z``."""
+    return datetime.fromtimestamp(unix_time, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

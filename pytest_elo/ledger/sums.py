@@ -144,8 +144,11 @@ class Sums:
     """The statistics so far. ``add`` takes rows of one file in its order; ``merge`` takes other sums."""
 
     slots: _Slots = field(default_factory=lambda: _Slots())
-    latest: dict[int, tuple[str, int, int]] = field(default_factory=dict)
-    """slot -> (ts, sample, total tokens) of its last successful attempt"""
+    latest: dict[int, tuple[int, str, int]] = field(default_factory=dict)
+    """slot -> (sample, ts, total tokens) of its last successful attempt.
+
+    Samples come first: which of several in flight together was sent last differs from run to run, in a replay too.
+    """
     latencies: dict[tuple[str, str], Latencies] = field(default_factory=dict)
     judges: dict[str, set[str]] = field(default_factory=dict)
     _values: Any = None
@@ -250,8 +253,8 @@ class Sums:
             rows = dict(good).items()
         for place, i in rows:
             known = self.latest.get(place)
-            if known is None or (ts[i], sample[i]) >= known[:2]:
-                self.latest[place] = (ts[i], sample[i], tokens[i])
+            if known is None or (sample[i], ts[i]) >= known[:2]:
+                self.latest[place] = (sample[i], ts[i], tokens[i])
 
 
 def _measures(columns: Columns) -> Integers:
@@ -285,9 +288,9 @@ def _flags(values: Iterator[bool], n: int) -> Integers:
 
 
 def _ascends(slot: Integers, ts: Sequence[str], sample: Sequence[int]) -> bool:
-    """Whether (ts, sample) never falls within a slot: then the last row of a slot is its latest."""
+    """Whether (sample, ts) never falls within a slot: then the last row of a slot is its latest."""
     import numpy as np
 
-    rose = _flags(map(operator.gt, ts[1:], ts), len(ts) - 1)
+    rose = _flags(map(operator.gt, sample[1:], sample), len(ts) - 1)
     doubtful = np.flatnonzero(~rose & (slot[1:] == slot[:-1])).tolist()
-    return all((ts[i + 1], sample[i + 1]) >= (ts[i], sample[i]) for i in doubtful)
+    return all((sample[i + 1], ts[i + 1]) >= (sample[i], ts[i]) for i in doubtful)

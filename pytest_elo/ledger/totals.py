@@ -36,9 +36,9 @@ class Cell:
     last_success_tokens: int = 0
     usd: float | None = 0.0
     """the high end where tokens are an interval; ``None`` as soon as one of its models has no price"""
-    _last_success: tuple[str, int] = ("", 0)
+    _last_success: tuple[int, str] = (-1, "")
 
-    def add(self, sums: Mapping[str, int], usd: float | None, latest: tuple[str, int, int] | None) -> None:
+    def add(self, sums: Mapping[str, int], usd: float | None, latest: tuple[int, str, int] | None) -> None:
         for name in _SUMMED:
             setattr(self, name, getattr(self, name) + sums[name])
         self.usd = None if self.usd is None or usd is None else self.usd + usd

@@ -79,7 +79,8 @@ def test_totals_are_those_of_counting_by_hand(ledger):
     assert cell.total_tokens_high == sum(row["total_tokens_high"] for row in mine)
     assert cell.discarded_tokens == sum(row["total_tokens"] for row in mine if row["kept"] is False)
     assert cell.estimated_tokens == sum(row["total_tokens"] for row in mine if row["estimated"])
-    assert cell.last_success_tokens == [row for row in mine if row["status"] == "ok"][-1]["total_tokens"]
+    last = max((row for row in mine if row["status"] == "ok"), key=lambda row: (row["sample"], row["ts"]))
+    assert cell.last_success_tokens == last["total_tokens"]
     usd = 0.0
     for row in mine:
         price, cached = PRICES[row["model"]], row["cached_tokens"] or 0
