@@ -44,8 +44,12 @@ def models_of(report: Report) -> dict[str, tuple[str, ...]]:
 
 
 def labels(report: Report) -> Mapping[str, str]:
-    """The names of flagged strategies as tables and plots show them."""
-    return {name: f"{name} ({', '.join(flags)})" for name, flags in flags_of(report).items()}
+    """The names of flagged strategies as tables and plots show them; ``?`` where the tokens column shows nothing."""
+    short = {UNPRICED: "?"}
+    return {
+        name: f"{name} ({', '.join(short.get(flag, flag) for flag in flags)})"
+        for name, flags in flags_of(report).items()
+    }
 
 
 def flag_lines(report: Report) -> Iterator[str]:
@@ -55,7 +59,7 @@ def flag_lines(report: Report) -> Iterator[str]:
         if ORACLE in flags:
             yield f"{name} (oracle): it chose with the right answer at hand, an upper bound that no policy reaches"
         if UNPRICED in flags:
-            yield f"{name} (tokens unknown): answers that another program made; their cost is not known, which is not 0"
+            yield f"{name} (?): tokens unknown, another program made its answers; that is not 0"
         if MIXED in flags or OTHER in flags:
             yield (
                 f"{name} ({flags[-1]}): it spends tokens of {' and '.join(models[name])}, whose price is not that of "

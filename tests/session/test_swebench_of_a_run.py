@@ -63,7 +63,7 @@ def test_gold_predictions_resolve_and_empty_ones_do_not(anchored):
     assert {score for (_, strategy), score in scores.items() if strategy == "empty"} == {0.0}
     tokens = {policy["policy"]: policy["tokens_per_item"] for policy in run.json("elo.json")["rating"]["policies"]}
     assert tokens == {"gold": None, "empty": None}  # made elsewhere: unknown, not 0
-    assert "gold (tokens unknown)" in run.output
+    assert "gold (?): tokens unknown" in run.output
     assert "finite only through the penalty" in run.output
 
     left = run.run_dir / "swebench"
