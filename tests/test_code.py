@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 
@@ -46,3 +51,19 @@ def test_an_unrelated_project_pays_for_nothing(tmp_path):
 def test_modules_hold_one_idea_each():
     sizes = {path: len(path.read_text().splitlines()) for path in (ROOT / "pytest_elo").rglob("*.py")}
     assert {str(path): size for path, size in sizes.items() if size > 400} == {}
+
+
+def test_the_lock_has_all_that_development_needs() -> None:
+    """Each requirement of the plugin and of its ``test`` extra, at a version that it allows; each file hashed."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    own = next(Requirement(text) for text in extras["test"] if text.startswith(project["name"]))
+    wanted = [*project["dependencies"], *extras["test"], *(text for name in own.extras for text in extras[name])]
+    locked: dict[str, str] = {}
+    for entry in re.split(r"\n(?=\w)", (ROOT / "requirements-dev.lock").read_text()):
+        if found := re.match(r"([\w.-]+)==(\S+) \\", entry):
+            locked[canonicalize_name(found[1])] = found[2]
+            assert "--hash=sha256:" in entry, entry
+    for requirement in map(Requirement, wanted):
+        if requirement.name != project["name"]:
+            assert requirement.specifier.contains(locked[canonicalize_name(requirement.name)]), requirement
