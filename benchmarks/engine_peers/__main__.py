@@ -107,6 +107,8 @@ def measure(bench: Bench, command: Sequence[str], gateway: LoopbackGateway) -> C
         "PROMPTFOO_DISABLE_TELEMETRY": "1",
         "PROMPTFOO_DISABLE_UPDATE": "1",
     }
+    # a machine where compiled modules are not kept would compile every tool anew in every process
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     gateway.requests.clear()
     started = time.perf_counter()
     with (bench.folder / "output.txt").open("w") as output:
