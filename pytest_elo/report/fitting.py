@@ -24,7 +24,9 @@ def table(rows: Sequence[Sequence[str]], heads: Sequence[str], last: str = "left
     return tabulate(rows, heads, tablefmt="simple", disable_numparse=True, colalign=align if rows else None)
 
 
-def fitted(rows: Sequence[Sequence[str]], heads: Sequence[str], dispensable: Sequence[str], width: int) -> list[str]:
+def fitted(
+    rows: Sequence[Sequence[str]], heads: Sequence[str], dispensable: Sequence[str], width: int, last: str = "left"
+) -> list[str]:
     """Lines of the table, without empty columns and as many of ``dispensable`` (heads, in order) as do not fit."""
     empty = [
         i for i, head in enumerate(heads) if rows and head in dispensable and all(row[i] in ("", "-") for row in rows)
@@ -36,8 +38,8 @@ def fitted(rows: Sequence[Sequence[str]], heads: Sequence[str], dispensable: Seq
             break
         rows, heads = _without(rows, heads, [heads.index(name)])
         dropped.append(name.replace("-\n", "").replace("\n/", "/").replace("\n", " "))
-    lines = table(rows, heads).splitlines()
-    return [*lines, f"(no room for: {', '.join(dropped)}; elo.csv and report.md have all)"] if dropped else lines
+    lines = table(rows, heads, last).splitlines()
+    return [*lines, f"(no room for: {', '.join(dropped)}; report.md has all)"] if dropped else lines
 
 
 def _without(

@@ -13,7 +13,7 @@ from pytest_elo.report.arena_text import arena_lines
 from pytest_elo.report.budget import budget_lines, budgets_of
 from pytest_elo.report.build import Report
 from pytest_elo.report.details import detail_columns, detail_lines
-from pytest_elo.report.fitting import WIDEST, fitted, table, terminal_width
+from pytest_elo.report.fitting import WIDEST, fitted, terminal_width
 from pytest_elo.report.flags import flag_lines, labels
 from pytest_elo.report.numbers import MISSING, interval, plain, signed
 from pytest_elo.report.online import online_lines
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 DISPENSABLE = ("SD\ntasks", "sam-\nples", "marginal\nElo/1k", "items", "Elo\n/1k")
 """Columns of the strategy table in the order in which they go where there is no room."""
+
+SPARE_DETAILS = ("Elo per\ndoubling", "without\none task", "SD tasks,\nno noise", "Elo/1k\ncompletion", "Elo\n/USD")
+"""What the table of details does without first where it does not fit."""
 
 __all__ = ["header_lines", "lines", "remarks", "strategy_table"]
 
@@ -41,7 +44,8 @@ def _lines(report: Report, width: int) -> list[str]:
         out += [*fitted(*task_columns(report.rating, labels(report)), ("ties", "items", "Elo\n/1k"), width), ""]
         budgets = budgets_of(report)
         out += [*budget_lines(budgets), ""] if budgets is not None else []
-        out += [*table(*detail_columns(report.rating, labels(report)), last="right").splitlines(), ""]
+        details = detail_columns(report.rating, labels(report))
+        out += [*fitted(*details, SPARE_DETAILS, width, last="right"), ""]
         out += [*online_lines(report.online), ""] if report.online is not None else []
     else:
         out += [*fitted(*plain_columns(report), (), width), ""]
