@@ -374,6 +374,8 @@ class Controller:
         gates = exit_code(self.report.gates) if self.report is not None else OK
         if gates != OK and status in (OK, TESTS_FAILED):
             return gates
+        if status == OK and self._facts.get("partial"):
+            return INTERRUPTED  # stopped during its last item, which pytest saw as skipped
         if status == OK and self.missing():
             return TESTS_FAILED
         return status

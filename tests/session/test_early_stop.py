@@ -123,7 +123,9 @@ def test_a_token_budget_is_kept_and_nothing_is_rated_from_a_part(suite, slow_ans
         completes(suite, gateway, "-n", workers)
 
 
-def test_a_run_that_stops_before_its_first_outcome_says_so_in_its_files(suite, answer):
+@pytest.mark.parametrize("items", [8, 1])  # with one it stops during its last item
+def test_a_run_that_stops_before_its_first_outcome_says_so_in_its_files(suite, answer, items):
+    suite.items(items)
     with LoopbackGateway(answer) as gateway:
         run = suite.set(max_tokens=16).live(gateway, "-n", "0", "-k", "r3", "--elo-token-budget", "30")
     assert run.exit_code == 2, run.output
