@@ -50,7 +50,12 @@ def read_document(path: Path) -> Document:
         values = _read(path, _parse_yaml)
     else:
         raise ConfigError(f"{path}: settings are read from .yaml, .toml and .json files")
-    values = _anchored(resolve(values, str(path)), path.parent)
+    try:
+        values = _anchored(resolve(values, str(path)), path.parent)
+    except RecursionError:
+        raise ConfigError(
+            f"{path}: a value holds itself (an alias inside its own anchor) or is nested too deep"
+        ) from None
     return Document(values, (path,), dict.fromkeys(_keys(values), path))
 
 
@@ -101,9 +106,11 @@ def _anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def _resolved(folder: Path, value: str, key: str) -> str:
     try:
-        return str((folder / value).resolve())
-    except (ValueError, OSError) as error:  # a NUL, half a surrogate pair, a loop of links
-        raise ConfigError(f"{folder}: {key} is {value!r}, which is no path ({error})") from None
+        path = (folder / value).resolve()
+        path.exists()
+    except (ValueError, OSError) as error:  # a NUL, half a surrogate pair, a loop of links, a name too long
+        raise ConfigError(f"{folder}: {key} is {value[:80]!r}, which is no path ({error})") from None
+    return str(path)
 
 
 def _anchored_task(task: Any, folder: Path) -> Any:
@@ -120,7 +127,7 @@ def _anchored_task(task: Any, folder: Path) -> Any:
 def _is_path(value: str, folder: Path) -> bool:
     """A bare word such as gpqa_diamond is the name of a data set, and owner/name may be one on a hub."""
     if value.count("/") == 1 and not Path(value).suffix and value[0] not in "./~":
-        return (folder / value).exists()
+        return Path(_resolved(folder, value, "data")).exists()
     return "/" in value or bool(Path(value).suffix)
 
 

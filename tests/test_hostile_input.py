@@ -64,11 +64,18 @@ def test_a_pattern_that_cannot_be_relied_on(tmp_path: Path, pattern: str) -> Non
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("value", ["a\0b", "a\ud800b"])
+@pytest.mark.parametrize("value", ["a\0b", "a\ud800b", "./" + "a" * 5000])
 def test_a_path_that_is_none(tmp_path: Path, value: str) -> None:
     elo = tmp_path / "elo.yaml"
     elo.write_text(json.dumps({"recordings": value}))
     with pytest.raises(EloError):
+        load(elo)
+
+
+def test_settings_that_hold_themselves(tmp_path: Path) -> None:
+    elo = tmp_path / "elo.yaml"
+    elo.write_text("tasks: &a\n  own: {few: *a}\n")
+    with pytest.raises(EloError, match="holds itself"):
         load(elo)
 
 
