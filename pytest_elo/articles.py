@@ -33,8 +33,8 @@ def _key_variable(value: Any, where: str) -> str:
 
 
 def _milliseconds(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigError(f"{where} is {value!r}; give milliseconds as a number")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
+        raise ConfigError(f"{where} is {str(value)[:80]}; give milliseconds as a number")
     return value / 1000
 
 

@@ -311,10 +311,10 @@ def _check(settings: Settings, declared: list[str]) -> None:
     where = str(settings.path or "settings")
     if settings.anchor not in declared:
         raise ConfigError(
-            f"{where}: the anchor {settings.anchor!r} is no strategy{did_you_mean(settings.anchor, declared)}"
+            f"{where}: the anchor {settings.anchor!r} is no strategy{did_you_mean(str(settings.anchor), declared)}"
         )
     for task, options in settings.tasks.items():
-        if settings.rating.missing_anchor == "error" and settings.anchor not in options.get("strategies", declared):
+        if settings.rating.missing_anchor == "error" and settings.anchor not in (options.get("strategies") or declared):
             raise ConfigError(
                 f"{where}: tasks.{task}.strategies lacks the anchor {settings.anchor!r}, on which tasks are aligned; "
                 "add it, or set rating.missing_anchor to drop"
@@ -340,7 +340,7 @@ def _check(settings: Settings, declared: list[str]) -> None:
         raise ConfigError(f"{where}: temperature is {settings.temperature!r}; give a number of at least 0")
     if not isinstance(settings.rating.level, float) or not 0.5 < settings.rating.level < 1:
         raise ConfigError(f"{where}: rating.level is {settings.rating.level!r}; give a share such as 0.95")
-    if not isinstance(settings.timeout_s, int | float) or settings.timeout_s <= 0:
+    if not _is_number(settings.timeout_s) or not 0 < settings.timeout_s < 1e9:
         raise ConfigError(f"{where}: gateway.timeout_s is {settings.timeout_s!r}; give seconds above 0")
     if not isinstance(settings.base_url, str):
         raise ConfigError(f"{where}: gateway.base_url is {settings.base_url!r}; give an address as text")

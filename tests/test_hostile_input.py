@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,21 @@ def test_a_path_that_is_none(tmp_path: Path, value: str) -> None:
     elo.write_text(json.dumps({"recordings": value}))
     with pytest.raises(EloError):
         load(elo)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("elo.yaml", "strategies: {b: {kind: single}}\nanchor: null\ntasks: {own: {strategies: null}}\n"),
+        ("elo.yaml", "gateway: {timeout_s: .nan}\n"),
+        ("settings.json", json.dumps({"request": {"timeoutMs": 10**400}})),
+    ],
+)
+def test_values_that_are_none_or_no_number_of_anything(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with suppress(EloError):  # taken or refused, never anything else
+        load(path)
 
 
 def test_settings_that_hold_themselves(tmp_path: Path) -> None:
