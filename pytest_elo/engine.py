@@ -106,10 +106,13 @@ class Engine(Generic[Key, Result]):
             raise StoppedError
         try:
             while True:
-                with suppress(TimeoutError):
+                try:
                     return future.result(_LOOK_S)
-                if self._must_end() and not future.done():
-                    raise StoppedError
+                except TimeoutError:
+                    if future.done():  # the work's own, or it ended just now
+                        return future.result()
+                    if self._must_end():
+                        raise StoppedError from None
         except CancelledError:
             raise StoppedError from None
         finally:

@@ -95,7 +95,7 @@ class RunDir:
     @property
     def has_rows(self) -> bool:
         """Whether a run has been written here."""
-        return self.runs.exists()
+        return present(self.runs).exists()
 
     def mark(self, nonce: str) -> None:
         """Leave a nonce by which another process recognises this very directory."""
