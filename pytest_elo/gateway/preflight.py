@@ -18,7 +18,7 @@ from pytest_elo.gateway.negotiate import Negotiator
 from pytest_elo.gateway.reading import Reading
 from pytest_elo.records import Sink, Tag
 
-__all__ = ["Preflight", "Step", "from_handover", "preflight"]
+__all__ = ["Preflight", "Step", "preflight"]
 
 PING_TAG = Tag(task_id="(preflight)", item_id="ping", strategy="(preflight)", role="ping")
 _PING = [{"role": "user", "content": "Reply with OK only."}]
@@ -52,17 +52,6 @@ class Preflight:
         for step in self.steps:
             if not step.is_ok:
                 raise ConfigError(f"preflight, {step.name}: {step.text}")
-
-    @property
-    def handover(self) -> str:
-        """The outcome as a plain string, for ``from_handover`` in workers."""
-        return json.dumps({"base_url": self.base_url, "negotiated": self.negotiated})
-
-
-def from_handover(handover: str, endpoint: Endpoint, settings: GatewaySettings) -> tuple[Endpoint, GatewaySettings]:
-    """The endpoint and settings of a worker, as the controller's preflight left them."""
-    known = json.loads(handover)
-    return endpoint.at(known["base_url"]), replace(settings, negotiated=known["negotiated"])
 
 
 def preflight(endpoint: Endpoint, settings: GatewaySettings, sink: Sink, models: Sequence[str]) -> Preflight:

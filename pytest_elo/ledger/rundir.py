@@ -107,6 +107,20 @@ class RunDir:
         except (OSError, UnicodeDecodeError):
             return False
 
+    def write_preflight(self, found: str) -> None:
+        """Leave what the preflight has found for the other processes of the run."""
+        write_atomically(self.path / "preflight.json", found)
+
+    def read_preflight(self) -> str:
+        """Raises ``ConfigError`` where this process does not see the controller's directory."""
+        try:
+            return (self.path / "preflight.json").read_text(encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(
+                f"{self.path}: this worker cannot read what the preflight found ({error.strerror}); a worker that "
+                "does not share the controller's disk is given by --tx ssh=..., socket=... or popen//python=..."
+            ) from None
+
     def keep_responses(self, lines: Iterable[str]) -> None:
         """Append replies that workers without this disk have shipped to the response store."""
         data = "".join(line + "\n" for line in lines).encode("utf-8", "replace")
@@ -250,7 +264,7 @@ class RunDir:
         self.release()
 
     def _clear(self) -> None:
-        for name in ("here", "stop", "stop-now", "lost", "budget.bin"):
+        for name in ("here", "preflight.json", "stop", "stop-now", "lost", "budget.bin"):
             (self.path / name).unlink(missing_ok=True)
 
     def remove_empty(self) -> None:

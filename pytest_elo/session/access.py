@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_elo.gateway.embedded import EmbeddedModel
     from pytest_elo.gateway.preflight import Preflight
 
-__all__ = ["Access", "live_endpoint", "live_preflight", "models_used", "open_gateway", "prepare"]
+__all__ = ["Access", "earlier_stores", "live_endpoint", "live_preflight", "models_used", "open_gateway", "prepare"]
 
 EMBEDDED_TIMEOUT_S = 900.0
 """A small model on a busy core takes its time; seconds a request."""
@@ -43,9 +44,10 @@ class Access:
     answers: str
     identity: str
     endpoint: Endpoint | None = None
-    negotiated: str = ""
     manifest: Manifest | None = None
     embedded_key: str = ""
+    models: Sequence[str] = ()
+    """What the preflight asks; empty where there is nothing to ask."""
     _open: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def plan(self, run_dir: Path, *, stores: Sequence[Path] | None) -> Plan:
@@ -58,12 +60,21 @@ class Access:
             model=self.model,
             answers=self.answers,
             identity=self.identity,
-            base_url=self.endpoint.base_url if self.endpoint else "",
+            base_url=self.endpoint.base_url if self.endpoint and not self.models else "",
             host=self.endpoint.host if self.endpoint and self.mode == "live" else "",
             embedded_key=self.embedded_key,
-            negotiated=self.negotiated,
             stores=None if stores is None else [str(store) for store in stores],
         )
+
+    def check(self, sink: Sink) -> str:
+        """Ask each model once; returns what every process must know of the answers (``Plan.checked``).
+
+        The attempts go to ``sink``. Raises ``ConfigError`` with the line of the step that failed.
+        """
+        assert self.endpoint is not None
+        found = live_preflight(self.settings, self.endpoint, self.models, sink)
+        found.require()
+        return json.dumps({"base_url": found.base_url, "negotiated": found.negotiated})
 
     def close(self, responses: Path) -> Iterator[str]:
         """Stop the local model and, when recording, fold the run's replies into the recordings."""
@@ -75,17 +86,17 @@ class Access:
             yield f"{calls} recorded calls now stand in {self.settings.recordings}"
 
 
-def prepare(settings: Settings, sink: Sink, *, replay: bool, record: bool) -> Access:
-    """Decide what answers and check that it can; raises ``ConfigError`` before any item is bought.
+def prepare(settings: Settings, *, replay: bool, record: bool) -> Access:
+    """Decide what answers, and check all of it that costs nothing; raises ``ConfigError``.
 
-    The attempts of the check itself go to ``sink``.
+    A gateway has not been asked yet: that is ``Access.check``.
     """
     mode = choose_mode(settings, replay=replay, record=record)
     if record and settings.recordings is None:
         raise ConfigError(f"{settings.path}: --elo-record needs 'recordings: <folder>' to know where to write")
     if mode == "replay":
         return _replay(settings)
-    return _embedded(settings, record) if mode == "embedded" else _live(settings, record, sink)
+    return _embedded(settings, record) if mode == "embedded" else _live(settings, record)
 
 
 def _replay(settings: Settings) -> Access:
@@ -102,10 +113,8 @@ def _replay(settings: Settings) -> Access:
     return Access(settings, "replay", False, manifest.model, answers, identity, manifest=manifest)
 
 
-def _live(settings: Settings, record: bool, sink: Sink) -> Access:
+def _live(settings: Settings, record: bool) -> Access:
     endpoint, models = live_endpoint(settings)
-    checked = live_preflight(settings, endpoint, models, sink)
-    checked.require()
     model = models[0]
     return Access(
         settings,
@@ -114,8 +123,8 @@ def _live(settings: Settings, record: bool, sink: Sink) -> Access:
         model,
         f"live answers of {model} at {endpoint.host}",
         endpoint.host,
-        endpoint=endpoint.at(checked.base_url),
-        negotiated=checked.negotiated,
+        endpoint=endpoint,
+        models=models,
         manifest=Manifest(model=model, host=endpoint.host, date=_today()) if record else None,
     )
 
@@ -140,6 +149,12 @@ def live_preflight(settings: Settings, endpoint: Endpoint, models: Sequence[str]
     from pytest_elo.gateway.preflight import preflight
 
     return preflight(endpoint, _gateway_settings(settings, models[0]), sink, models)
+
+
+def earlier_stores(run_dir: Path) -> list[Path]:
+    """The response stores of the runs beside ``run_dir``, newest first."""
+    found = [store for store in run_dir.parent.glob("*/responses") if store.parent.resolve() != run_dir.resolve()]
+    return sorted({store.resolve() for store in found}, reverse=True)
 
 
 def models_used(settings: Settings, model: str) -> list[str]:

@@ -18,7 +18,7 @@ from pytest_elo.errors import ConfigError
 from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.session.plan import Plan
 
-__all__ = ["Whereabouts", "config_paths_here", "is_on_another_host", "lost_note"]
+__all__ = ["Whereabouts", "config_paths_here", "is_a_plain_process", "is_on_another_host", "lost_note"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,11 @@ def is_on_another_host(node: Any) -> bool:
     """Whether xdist reaches the node over a network."""
     spec = node.gateway.spec
     return bool(spec.ssh or spec.socket or getattr(spec, "vagrant_ssh", None))
+
+
+def is_a_plain_process(node: Any) -> bool:
+    """Whether the node is a child process as ``-n`` makes them: no network, no interpreter of its own choice."""
+    return bool(node.gateway.spec.popen) and not node.gateway.spec.python
 
 
 def lost_note(worker: str, place: str | None, run: str) -> str:

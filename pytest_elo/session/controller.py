@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import shutil
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -20,6 +19,7 @@ from pytest_elo.ledger.rundir import RunDir, new_run_id, recover
 from pytest_elo.session.apart import lost_note
 from pytest_elo.session.gating import Gatekeeper
 from pytest_elo.session.plan import Plan, run_header
+from pytest_elo.session.preflight import Preflight
 from pytest_elo.session.shard import shard_of
 from pytest_elo.session.task_files import write_task_files
 from pytest_elo.session.termination import Termination
@@ -60,6 +60,7 @@ class Controller:
         """Which part of the suite this run is; ``None`` for all of it."""
         self._config = config
         self._access: Access | None = None
+        self._preflight: Preflight | None = None
         self._gates = Gatekeeper(config, settings)
         self._run_dir: RunDir | None = None
         self._termination: Termination | None = None
@@ -75,7 +76,7 @@ class Controller:
         return self._run_dir
 
     def start(self) -> Plan:
-        """Decide the plan: recover killed runs, find out what answers, check it, make the run directory.
+        """Decide the plan: recover killed runs, find out what answers, make the run directory, begin the preflight.
 
         Raises ``ConfigError`` before anything is spent.
         """
@@ -104,7 +105,8 @@ class Controller:
             self._abandon()
             raise
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        self._facts = {"notes": header.get("notes", []), "expected": header.get("expected", {})}
+        started = header.get("started", now)
+        self._facts = {"started": started, "notes": header.get("notes", []), "expected": header.get("expected", {})}
         if self.shard is not None:
             self._facts |= {
                 "shard": asdict(self.shard),
@@ -117,11 +119,35 @@ class Controller:
             self._facts["resumed"] = [*header.get("resumed", []), now]
         self.plan = plan
         self._run_dir.mark(plan.nonce)
-        self._run_dir.point_latest()
         self._termination = Termination(self._run_dir, interrupts=True)
         self._termination.install()
-        self._write_header(header.get("started", now))
+        self._write_header()
+        if plan.awaits_preflight:
+            assert self._access is not None
+            self._preflight = Preflight(self._access, self._run_dir)
         return plan
+
+    @property
+    def awaits_preflight(self) -> bool:
+        return self._preflight is not None
+
+    def require_preflight(self) -> None:
+        """Wait until the gateway has been seen to answer: before this, no item may be handed out.
+
+        Raises ``ConfigError`` when it has not.
+        """
+        if self._preflight is None or self.plan is None:
+            return
+        found = self._preflight.result()
+        self._preflight = None
+        self.run_dir.write_preflight(found)
+        self.plan = self.plan.checked(found)
+
+    def begin_items(self) -> None:
+        """The first item comes next. Raises ``ConfigError`` when nothing would answer it."""
+        self.require_preflight()
+        if self.plan is not None:
+            self.run_dir.point_latest()
 
     @property
     def _invoked_in(self) -> Path:
@@ -138,23 +164,17 @@ class Controller:
         return self._invoked_in / chosen if chosen else base / new_run_id()
 
     def _prepare(self, path: Path) -> Plan:
-        from pytest_elo.ledger.journal import Journal
-        from pytest_elo.session.access import prepare
+        from pytest_elo.session.access import earlier_stores, prepare
 
         option = self._config.getoption
-        journal = Journal(self.run_dir.shards / "controller.jsonl", path.name)
-        try:
-            self._access = prepare(self.settings, journal, replay=option("--elo-replay"), record=option("--elo-record"))
-        finally:
-            journal.shut()
-        stores = _earlier_stores(path) if option("--elo-cache") else None
+        self._access = prepare(self.settings, replay=option("--elo-replay"), record=option("--elo-record"))
+        stores = earlier_stores(path) if option("--elo-cache") else None
         plan = self._access.plan(path, stores=stores)
         return replace(plan, nonce=secrets.token_hex(8), root=str(self._config.rootpath))
 
-    def _write_header(self, started: str | None = None) -> None:
-        assert self.plan is not None
-        started = started or self.run_dir.read_header().get("started", "")
-        self.run_dir.write_header(run_header(self.settings, self.plan, started) | self._facts)
+    def _write_header(self) -> None:
+        assert self.plan
+        self.run_dir.write_header(run_header(self.settings, self.plan) | self._facts)
 
     def _abandon(self) -> None:
         """Leave a run that could not begin: its attempts are kept, a directory without any is not."""
@@ -246,6 +266,8 @@ class Controller:
         """Write the run directory, rate it, and return the session's exit status."""
         if self.plan is None:
             return exit_status
+        if self._preflight is not None:
+            return self._finish_unbegun(exit_status)
         self.stop_reason = self.run_dir.stop_reason
         if self.stop_reason is None and exit_status not in (OK, TESTS_FAILED, NOTHING_COLLECTED):
             self.stop_reason = "the session ended early"
@@ -279,6 +301,18 @@ class Controller:
         if self.ledger.outcomes() or partial:
             self._rate()
         self.run_dir.finish()
+        return self._exit_status(exit_status)
+
+    def _finish_unbegun(self, exit_status: int) -> int:
+        """The session ends with the preflight failed, or not yet waited for: by an interrupt, or a bad path."""
+        assert self._preflight is not None
+        if exit_status != INTERRUPTED:
+            self._preflight.wait()
+        self.expected.clear()
+        self._close_access()
+        self._abandon()
+        if self._termination is not None:
+            self._termination.restore()
         return self._exit_status(exit_status)
 
     def _judge_what_waits(self) -> None:
@@ -320,12 +354,6 @@ class Controller:
         root = self._config.rootpath
         return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
-    def closing_lines(self) -> list[str]:
-        """What the terminal shows after pytest's own summary."""
-        from pytest_elo.session.closing import lines
-
-        return list(lines(self))
-
     def _close_access(self) -> None:
         if self._access is not None:
             self.notices.extend(self._access.close(self.run_dir.responses))
@@ -341,26 +369,17 @@ class Controller:
             self.problem = error
         if self.report is None:
             return
-        self._write(self.report)
-        if self.settings.output_elo is not None:
-            self.settings.output_elo.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(self.run_dir.path / "elo.json", self.settings.output_elo)
+        from pytest_elo.session.outputs import write_outputs
 
-    def _write(self, report: Report) -> None:
-        from pytest_elo.report.ci import write_step_summary
-        from pytest_elo.report.files import write_files
-
-        write_files(report, self.run_dir.path, with_page=self._config.getini("elo_html"))
-        if self.shard is None:
-            write_step_summary(report)
         png = self._config.getoption("--elo-png")
-        if png:
-            from pytest_elo.report.plots.draw import write_png
-
-            try:
-                write_png(report, self._invoked_in / png)
-            except EloError as error:
-                self.notices.append(str(error))
+        self.notices += write_outputs(
+            self.report,
+            self.run_dir.path,
+            with_page=self._config.getini("elo_html"),
+            is_whole=self.shard is None,
+            elo_json=self.settings.output_elo,
+            png=self._invoked_in / png if png else None,
+        )
 
     def _exit_status(self, status: int) -> int:
         from pytest_elo.gates.results import exit_code
@@ -379,9 +398,3 @@ class Controller:
         if status == OK and self.missing():
             return TESTS_FAILED
         return status
-
-
-def _earlier_stores(path: Path) -> list[Path]:
-    """The response stores of the runs beside ``path``, newest first."""
-    found = [store for store in path.parent.glob("*/responses") if store.parent.resolve() != path.resolve()]
-    return sorted({store.resolve() for store in found}, reverse=True)

@@ -104,7 +104,7 @@ def _gateway(config: pytest.Config, settings: Settings) -> Iterator[Finding]:
         return
     from pytest_elo.session.access import prepare
 
-    access = prepare(settings, _Unwritten(), replay=replay, record=record)
+    access = prepare(settings, replay=replay, record=record)
     try:
         yield Finding("ok", "answers", access.answers)
     finally:

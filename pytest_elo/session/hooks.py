@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,12 +12,13 @@ import pytest
 
 from pytest_elo._text import printable
 from pytest_elo.errors import ConfigError, EloError
-from pytest_elo.session.apart import is_on_another_host
+from pytest_elo.session.apart import is_a_plain_process, is_on_another_host
 from pytest_elo.session.collect import uninterrupted_by_gc
 from pytest_elo.session.contest import Contest, ContestKey
 from pytest_elo.session.controller import USAGE_PREFIX, Controller
 from pytest_elo.session.item import ItemState
 from pytest_elo.session.live import LiveLedger
+from pytest_elo.session.outputs import load
 from pytest_elo.session.runner import Runner
 from pytest_elo.session.status import test_status
 from pytest_elo.session.trial import Posed, Trial, TrialKey
@@ -25,6 +27,7 @@ __all__ = ["ControllerPlugin", "ReportPlugin", "RunnerPlugin", "XdistPlugin"]
 
 K = TypeVar("K", TrialKey, ContestKey)
 T = TypeVar("T", Trial, Contest)
+R = TypeVar("R")
 
 
 MOST_PER_REPORT = 4_000_000
@@ -168,10 +171,7 @@ class ControllerPlugin:
         option = session.config.option
         if option.collectonly or option.setuponly or option.setupplan:
             return
-        try:
-            plan = self.controller.start()
-        except EloError as error:
-            raise pytest.UsageError(f"pytest-elo: {error}") from None
+        plan = _or_usage_error(self.controller.start)
         if self._runner is not None:
             self._runner.begin(plan, session.config.rootpath)
 
@@ -181,6 +181,15 @@ class ControllerPlugin:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         if self._runner is not None:
             self.controller.expect(item.nodeid for item in session.items)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self) -> None:
+        # Nobody needs this process while a gateway is asked, nor while workers run all items.
+        if self._runner is not None and self.controller.awaits_preflight:
+            load()
+        _or_usage_error(self.controller.begin_items)
+        if self._runner is None:
+            threading.Thread(target=load, name="pytest-elo load").start()
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
@@ -215,6 +224,8 @@ class XdistPlugin:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
+        if not is_a_plain_process(node):  # it may not see the file that says what the preflight finds
+            _or_usage_error(self._controller.require_preflight)
         plan = self._controller.plan
         node.workerinput["elo_plan"] = "" if plan is None else plan.dumps()
         self._nodes.append(node)
@@ -256,8 +267,17 @@ class ReportPlugin:
         yield
         terminal = session.config.pluginmanager.get_plugin("terminalreporter")
         if terminal is not None:
-            for line in self._controller.closing_lines():
+            from pytest_elo.session.closing import lines
+
+            for line in lines(self._controller):
                 terminal.write_line(line)
+
+
+def _or_usage_error(act: Callable[[], R]) -> R:
+    try:
+        return act()
+    except EloError as error:
+        raise pytest.UsageError(f"pytest-elo: {error}") from None
 
 
 def _require_fixture(keys: Sequence[TrialKey | ContestKey], names: Sequence[str], test: str) -> None:

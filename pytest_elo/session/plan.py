@@ -34,7 +34,7 @@ class Plan:
     identity: str
     """Which gateway or recording answers; outcomes of two identities are not comparable."""
     base_url: str = ""
-    """Normalised, with the working path; empty in replay."""
+    """Normalised, with the working path; empty in replay, and until the preflight has found it."""
     host: str = ""
     embedded_key: str = ""
     negotiated: str = ""
@@ -49,6 +49,16 @@ class Plan:
     """The controller's pytest root."""
     conditions: Mapping[str, str] = field(default_factory=dict)
     """The condition of each task's outcomes that a resumed run has already."""
+
+    @property
+    def awaits_preflight(self) -> bool:
+        """Whether the gateway is still being asked: then nothing may be bought yet."""
+        return self.mode == "live" and not self.base_url
+
+    def checked(self, found: str) -> Self:
+        """The plan with what the preflight has found (``Access.check``)."""
+        known = json.loads(found)
+        return dataclasses.replace(self, base_url=known["base_url"], negotiated=known["negotiated"])
 
     def dumps(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -101,15 +111,14 @@ def strategies_of(settings: Settings) -> dict[str, dict[str, Any]]:
     return {spec.name: {"kind": spec.kind, **spec.parameters} for spec in settings.strategies}
 
 
-def run_header(settings: Settings, plan: Plan, started: str) -> dict[str, Any]:
-    """What ``run.json`` says of a run: all that a report needs besides the rows, and no secret."""
+def run_header(settings: Settings, plan: Plan) -> dict[str, Any]:
+    """What ``run.json`` says of a run: all that a report needs besides the rows, and no secret; nor a clock."""
     access, evaluation = access_facts(settings, plan), evaluation_facts(settings)
     rated = ("seed", "repeats", "anchor", "strategies", "ladders", "rating", "max_tokens", "temperature")
     prices = {name: dataclasses.asdict(price) for name, price in settings.prices.items()}
     return {
         "v": 1,
         "run_id": plan.run_id,
-        "started": started,
         "mode": plan.mode,
         "answers": plan.answers,
         "identity": plan.identity,

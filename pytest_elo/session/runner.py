@@ -126,6 +126,8 @@ class Runner:
         if self._gateway is None:
             from pytest_elo.session.access import open_gateway
 
+            if self.plan.awaits_preflight:  # it was over before the first item was handed out
+                self._plan = self.plan.checked(self.run_dir.read_preflight())
             ship = None if self.where.shares_disk else self.journal.response
             self._gateway = open_gateway(
                 self.settings, self.plan, self.sink, self.run_dir.path, self._workers, self._time_left_s, ship

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from pytest_elo.errors import ConfigError
 from pytest_elo.gateway.client import Gateway, GatewaySettings
 from pytest_elo.gateway.endpoint import Endpoint
-from pytest_elo.gateway.preflight import Preflight, from_handover, preflight
+from pytest_elo.gateway.preflight import Preflight, preflight
 from pytest_elo.gateway.retry import RetryPolicy
 from tests.gateway.conftest import CANARY, Rows
 from tests.loopback import LoopbackGateway, Request, Response, error, html, model_answer, reply
@@ -94,11 +95,9 @@ def test_workers_get_path_and_adaptations_as_a_string() -> None:
 
     with LoopbackGateway(answer) as server:
         found, _ = check(server)
-    assert isinstance(found.handover, str)
-    assert CANARY not in found.handover
-    endpoint = Endpoint.checked(server.origin + "/api", CANARY, key_variable="K")
-    endpoint, settings = from_handover(found.handover, endpoint, SETTINGS)
-    worker = Gateway(endpoint, settings, Rows())
+    assert CANARY not in found.negotiated
+    endpoint = Endpoint.checked(found.base_url, CANARY, key_variable="K")
+    worker = Gateway(endpoint, replace(SETTINGS, negotiated=found.negotiated), Rows())
     assert endpoint.base_url == server.origin + "/api"
     assert worker.rules.negotiator.adaptations("test-model") == ("max_completion_tokens",)
     assert "adapted: max_completion_tokens" in found.steps[-1].text
