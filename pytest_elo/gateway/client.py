@@ -9,12 +9,14 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_elo.errors import ConfigError, GatewayError, NotRecordedError
 from pytest_elo.gateway.call import Call
 from pytest_elo.gateway.context import CallRecord
+from pytest_elo.gateway.direct import DirectTransport
 from pytest_elo.gateway.endpoint import Endpoint, check_model_name
 from pytest_elo.gateway.errors import outcome_status
 from pytest_elo.gateway.exchange import Delivered
@@ -28,6 +30,7 @@ from pytest_elo.gateway.replaying import reply_of, reply_of_reading
 from pytest_elo.gateway.retry import RetryPolicy
 from pytest_elo.gateway.rules import Rules, key_of, lookup
 from pytest_elo.gateway.transport import AsyncTransport, SyncTransport, error_of, replay_call
+from pytest_elo.gateway.upstream import Outgoing
 from pytest_elo.records import Message, Reply, Role, Sink, Tag
 
 if TYPE_CHECKING:
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["BoundAsk", "Gateway", "GatewaySettings", "seed_for"]
 
 _CONNECT_TIMEOUT_S = 10.0
+_HEADERS = {"content-type": "application/json", "accept": "application/json", "user-agent": "pytest-elo"}
 _CHAT = "/chat/completions"
 
 
@@ -108,6 +112,7 @@ class Gateway:
             self.rules.time_left_s = time_left_s
         self._sync = SyncTransport(self.rules, endpoint)
         self._async = AsyncTransport(self.rules, endpoint)
+        self._direct = DirectTransport(self.rules, endpoint)
         self._proxy: Proxy | None = None
         self._proxy_lock = threading.Lock()
 
@@ -177,7 +182,7 @@ class Gateway:
             return self._replayed(tag, recorded, record)
         call = self._chat_call(tag, body, key)
         calls.append(call.record)
-        ended = await self._async.carry(call, self._request("POST", _CHAT))
+        ended = await self._direct.carry(call, self._chat_request)
         reading = ended.reading if isinstance(ended, Delivered) else ended
         if reading.error_kind is not None:
             return self.error_of(call, reading)
@@ -233,13 +238,13 @@ class Gateway:
         assert self.endpoint is not None
         return self.endpoint.base_url + path
 
+    @cached_property
+    def _chat_request(self) -> Outgoing:
+        """What all chat requests have in common."""
+        return Outgoing.to("POST", self._url(_CHAT), list(_HEADERS.items()), {"timeout": self.timeouts()})
+
     def _request(self, method: str, path: str) -> Any:
-        headers = {
-            "content-type": "application/json",
-            "accept": "application/json",
-            "user-agent": "pytest-elo",
-        }
-        return http_module().Request(method, self._url(path), headers=headers, extensions={"timeout": self.timeouts()})
+        return http_module().Request(method, self._url(path), headers=_HEADERS, extensions={"timeout": self.timeouts()})
 
     def timeouts(self) -> dict[str, float]:
         """Of the phases of one request, in seconds, as the HTTP library names them."""
@@ -264,6 +269,7 @@ class Gateway:
     async def aclose(self) -> None:
         """Close the running event loop's connections."""
         await self._async.aclose()
+        await self._direct.aclose()
 
 
 class BoundAsk:

@@ -1,6 +1,6 @@
 """Connections, in as many pools as keep a request cheap.
 
-The HTTP libraries look through all connections of a pool at every event. Processor time a call of ``ask`` at
+The HTTP libraries look through all connections of a pool at every event. Processor time a call through them at
 64 in flight, by connections a pool (2 cores under load, medians of 3 x 1500 calls)::
 
                       4     8    16   all
@@ -28,7 +28,7 @@ class _Pool:
     """Transports of the HTTP library and their requests in flight; more are made as load asks."""
 
     def __init__(self, transport_name: str, url: str) -> None:
-        self._transport = getattr(http_module(), transport_name)
+        self._transport_name = transport_name
         self._proxy = proxy_for(url)
         self._lock = threading.Lock()
         self._shards: list[Any] = []
@@ -46,8 +46,9 @@ class _Pool:
             return index
 
     def _new_shard(self) -> Any:
-        limits = http_module().Limits(max_connections=None, max_keepalive_connections=None)
-        return self._transport(verify=_ssl_context(), limits=limits, proxy=self._proxy)
+        http = http_module()
+        limits = http.Limits(max_connections=None, max_keepalive_connections=None)
+        return getattr(http, self._transport_name)(verify=_ssl_context(), limits=limits, proxy=self._proxy)
 
     def _free(self, index: int) -> None:
         with self._lock:

@@ -29,6 +29,8 @@ from pytest_elo.records import Tag
 
 __all__ = ["AsyncTransport", "SyncTransport", "error_of", "replay_call"]
 
+_TRACE = "trace"
+"""The request's extension that the HTTP library calls at its events; dropped after the one that matters here."""
 _SENDING = "http11.send_request_headers.started"
 """The HTTP library's trace event before the first byte of a request."""
 _DROPPED_HEADERS = frozenset({"authorization", "host", "content-length", "accept-encoding", "connection"})
@@ -42,7 +44,10 @@ class _Transport:
     def __init__(self, rules: Rules, endpoint: Endpoint | None) -> None:
         self.rules = rules
         self.endpoint = endpoint
-        self._http = http_module()
+
+    @property
+    def _http(self) -> Any:
+        return http_module()
 
     def call_of(self, request: Any, content: bytes) -> Call | Recorded:
         """The call that an SDK's request makes, or its recording."""
@@ -58,14 +63,15 @@ class _Transport:
             raise explain("wrong_host", url=str(request.url))
         return Call(self.rules, tag, api=api, body=body, content=content, key=key)
 
-    def outgoing(self, request: Any, content: bytes, trace: Any) -> Any:
+    def outgoing(self, request: Any, content: bytes) -> Any:
         """The request as it goes on the wire, with the key and the call's effective content."""
         assert self.endpoint is not None
         headers = [(k, v) for k, v in request.headers.multi_items() if k.lower() not in _DROPPED_HEADERS]
         headers.append(self._credentials(request, self.endpoint.key.reveal()))
         headers.append(("accept-encoding", "gzip, deflate"))
-        extensions = {**request.extensions, "trace": trace}
-        return self._http.Request(request.method, request.url, headers=headers, content=content, extensions=extensions)
+        return self._http.Request(
+            request.method, request.url, headers=headers, content=content, extensions=request.extensions
+        )
 
     def _credentials(self, request: Any, key: str) -> tuple[str, str]:
         """The header that carries the key."""
@@ -147,7 +153,8 @@ class SyncTransport(_Transport):
             while True:
                 while wait := call.admit():
                     time.sleep(wait)
-                outgoing = self.outgoing(request, call.prepare(), self._trace(call))
+                outgoing = self.outgoing(request, call.prepare())
+                outgoing.extensions[_TRACE] = self._trace(call, outgoing.extensions)
                 following = self._attempt(call, outgoing)
                 if not isinstance(following, Again):
                     return following
@@ -174,10 +181,11 @@ class SyncTransport(_Transport):
             return call.failed(kind)
         return call.answered()
 
-    def _trace(self, call: Exchange) -> Callable[[str, object], None]:
+    def _trace(self, call: Exchange, extensions: dict[str, Any]) -> Callable[[str, object], None]:
         def trace(event: str, _: object) -> None:
             if event == _SENDING:
                 call.sending()
+                extensions.pop(_TRACE, None)
 
         return trace
 
@@ -220,7 +228,8 @@ class AsyncTransport(_Transport):
             while True:
                 while wait := call.admit():
                     await asyncio.sleep(wait)
-                outgoing = self.outgoing(request, call.prepare(), self._trace(call))
+                outgoing = self.outgoing(request, call.prepare())
+                outgoing.extensions[_TRACE] = self._trace(call, outgoing.extensions)
                 following = await self._attempt(call, outgoing)
                 if not isinstance(following, Again):
                     return following
@@ -248,10 +257,11 @@ class AsyncTransport(_Transport):
             return call.failed(kind)
         return call.answered()
 
-    def _trace(self, call: Exchange) -> Callable[[str, object], Awaitable[None]]:
+    def _trace(self, call: Exchange, extensions: dict[str, Any]) -> Callable[[str, object], Awaitable[None]]:
         async def trace(event: str, _: object) -> None:
             if event == _SENDING:
                 call.sending()
+                extensions.pop(_TRACE, None)
 
         return trace
 

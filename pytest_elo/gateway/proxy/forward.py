@@ -6,15 +6,13 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+from pytest_elo.gateway.direct import DirectTransport
 from pytest_elo.gateway.endpoint import Endpoint
 from pytest_elo.gateway.exchange import Again, Delivered, Exchange
 from pytest_elo.gateway.negotiate import lesson
-from pytest_elo.gateway.pool import proxy_for
-from pytest_elo.gateway.proxy.upstream import Outgoing, Upstream, UpstreamConnectError, UpstreamResetError
 from pytest_elo.gateway.reading import Reading
 from pytest_elo.gateway.replaying import MODELS_OWN_ERRORS
 from pytest_elo.gateway.rules import Rules
-from pytest_elo.gateway.transport import AsyncTransport
 
 __all__ = ["ForwardTransport", "Forwarded", "without_secret", "without_usage"]
 
@@ -86,36 +84,18 @@ class Forwarded(Exchange):
             self._keep(reading, reading.body)
 
 
-class ForwardTransport(AsyncTransport):
+class ForwardTransport(DirectTransport):
     """Puts the key where the gateway wants it: as a bearer, or for Anthropic's API perhaps as ``x-api-key``.
 
     Gateways differ, so the first 401 of the messages API tries the other way, which is then remembered.
     """
 
+    encodings = "identity"
+    """What is only passed on is not to be packed for us."""
+
     def __init__(self, rules: Rules, endpoint: Endpoint | None) -> None:
         super().__init__(rules, endpoint)
-        self._is_direct = endpoint is None or proxy_for(endpoint.base_url) is None
         self._style = 1 if endpoint is not None and endpoint.host.endswith("anthropic.com") else 0
-
-    def outgoing(self, request: Outgoing, content: bytes, trace: Any) -> Any:
-        assert self.endpoint is not None
-        credentials = self._credentials(request, self.endpoint.key.reveal())
-        headers = [*request.headers, credentials, ("accept-encoding", "identity")]
-        extensions = {**request.extensions, "trace": trace}
-        if not self._is_direct:
-            url = request.url.geturl()
-            return self._http.Request(request.method, url, headers=headers, content=content, extensions=extensions)
-        return Outgoing(request.method, request.url, headers, content, extensions)
-
-    def failure_kind(self, error: BaseException) -> str | None:
-        if isinstance(error, UpstreamConnectError):
-            return "connect"
-        if isinstance(error, TimeoutError):
-            return "timeout"
-        return "reset" if isinstance(error, UpstreamResetError) else super().failure_kind(error)
-
-    def _new_pool(self) -> Any:
-        return Upstream(self.endpoint.base_url) if self.endpoint and self._is_direct else super()._new_pool()
 
     def try_other_style(self) -> None:
         self._style = 1 - self._style

@@ -1,4 +1,5 @@
-"""The proxy's own connections to the gateway: TLS, kept connections, compression nobody asked for, what breaks."""
+"""Connections past the SDK, as strategies and the proxy have them: TLS,
+kept connections, compression nobody asked for, what breaks."""
 
 from __future__ import annotations
 
@@ -114,6 +115,14 @@ def test_a_compression_nobody_asked_for_is_undone(connect: Connect) -> None:
     ((status, body),) = asked(setup.gateway)
     assert (status, body["choices"][0]["message"]["content"], setup.rows.total_tokens) == (200, "42", 15)
     assert setup.server.requests[0].headers["accept-encoding"] == "identity"
+
+
+def test_content_that_is_not_what_its_encoding_says_is_asked_for_again(connect: Connect) -> None:
+    garbled = Response(body=b"not packed at all", headers={"content-encoding": "gzip"}, billed=Billed(10, 5))
+    setup = connect([garbled, reply("42")])
+    answer = asyncio.run(setup.gateway.ask_as(TAG)([{"role": "user", "content": "hello"}]))
+    assert answer.text == "42"
+    assert setup.rows.kinds == ["bad_json", None]
 
 
 @pytest.mark.parametrize(
