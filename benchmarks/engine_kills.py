@@ -31,18 +31,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.suite import KEY, TIERS, write_suite
 from tests.loopback import LoopbackGateway, Request, Response, reply
 
-KEY = "sk-canary-0b9d8c7e6f5a4b3c"
 ITEMS = 12
-STRATEGIES = {"baseline": {"kind": "single"}, "r3": {"kind": "vote", "n": 3}}
-TEST = """
-import pytest
-
-@pytest.mark.elo("sums", kind="own", data="tasks.yaml")
-def test_sums(trial):
-    trial.grade()
-"""
 COMPARED = ("elo.csv", "pairwise.json", "tokens_by_strategy.json", "tokens_by_task_strategy.json")
 
 
@@ -53,18 +45,6 @@ def answer(request: Request) -> Response:
     number = int(prompt.split()[2])
     wrong = request.body["seed"] % 3 == 0
     return reply(f"ANSWER: {2 * number + wrong}", delay_s=0.05 + request.body["seed"] % 7 / 20)
-
-
-def write_suite(folder: Path, base_url: str) -> None:
-    evals = folder / "evals"
-    evals.mkdir(parents=True)
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    (evals / "test_sums.py").write_text(TEST)
-    items = [{"id": f"sum{i:02d}", "prompt": f"What is {i} + {i}?", "numeric": 2 * i} for i in range(ITEMS)]
-    (evals / "tasks.yaml").write_text(json.dumps(items))
-    gateway = {"base_url": base_url, "timeout_s": 20}
-    settings = {"model": "test-model", "gateway": gateway, "strategies": STRATEGIES}
-    (evals / "elo.yaml").write_text(json.dumps(settings))
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -141,7 +121,7 @@ def round_(folder: Path, gateway: LoopbackGateway, victim: str, rng: random.Rand
     if not unknown:
         assert strip(found) == strip(expected)
     outcomes = {(o["item_id"], o["strategy"]): (o["status"], o["score"]) for o in lines(run / "outcomes.jsonl")}
-    assert len(outcomes) == ITEMS * len(STRATEGIES)
+    assert len(outcomes) == ITEMS * len(TIERS)
     assert KEY not in "".join(path.read_text(errors="replace") for path in run.rglob("*") if path.is_file())
     assert KEY not in output + resumed
     told = f"{len(rows)} rows, {len(gateway.requests)} requests, {len(unknown)} rows without an answer"
@@ -180,7 +160,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as base:
         with LoopbackGateway(answer) as gateway:
             undisturbed = Path(base, "undisturbed")
-            write_suite(undisturbed, gateway.base_url)
+            write_suite(undisturbed, gateway.base_url, ITEMS, gateway={"timeout_s": 20})
             process = start(undisturbed)
             output, _ = process.communicate(timeout=120)
             assert process.returncode == 0, output
@@ -189,7 +169,7 @@ def main() -> None:
             victim = ("worker", "controller", "all")[number % 3]
             with LoopbackGateway(answer) as gateway:
                 folder = Path(base, f"round{number}")
-                write_suite(folder, gateway.base_url)
+                write_suite(folder, gateway.base_url, ITEMS, gateway={"timeout_s": 20})
                 print(f"{number + 1:>3} {round_(folder, gateway, victim, rng, expected)}", flush=True)
     print(f"{options.rounds} rounds: every request is a row, nothing answered was bought twice")
 

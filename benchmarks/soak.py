@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import csv
-import json
 import os
 import random
 import resource
@@ -35,7 +34,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.engine_kills import KEY, TEST, children, latest, lines
+from benchmarks.engine_kills import children, latest, lines
+from benchmarks.suite import KEY, write_suite
 from tests.loopback import Billed, LoopbackGateway, Request, Response, error, html, reply
 
 STRATEGIES = {"baseline": {"kind": "single", "temperature": 0}, "warm": {"kind": "single", "temperature": 0.8}}
@@ -127,16 +127,9 @@ class Trouble:
                 os.kill(self._random.choice(workers), signal.SIGKILL)
 
 
-def write_suite(folder: Path, base_url: str, items: int) -> None:
-    evals = folder / "evals"
-    evals.mkdir(parents=True, exist_ok=True)
-    (folder / "pytest.ini").write_text("[pytest]\nelo_html = false\n")
-    (evals / "test_sums.py").write_text(TEST.replace("tasks.yaml", "tasks.jsonl"))
-    rows = ({"id": f"sum{i:05d}", "prompt": f"What is {i} + {i}?", "numeric": 2 * i} for i in range(items))
-    (evals / "tasks.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    gateway = {"base_url": base_url, "timeout_s": TIMEOUT_S, "max_retries": 8}
-    settings = {"model": "test-model", "gateway": gateway, "strategies": STRATEGIES}
-    (evals / "elo.yaml").write_text(json.dumps(settings))
+def write_sums(folder: Path, base_url: str, items: int) -> None:
+    gateway = {"timeout_s": TIMEOUT_S, "max_retries": 8}
+    write_suite(folder, base_url, items, STRATEGIES, ini="elo_html = false\n", gateway=gateway)
 
 
 def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -210,7 +203,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as base:
         calm = Trouble(0.0, options.seed)
         folder = Path(base, "undisturbed")
-        write_suite(folder, calm.open().base_url, options.items)
+        write_sums(folder, calm.open().base_url, options.items)
         started = time.perf_counter()
         start(folder).wait()
         print(f"undisturbed: {time.perf_counter() - started:.0f} s, {len(calm.requests)} requests", flush=True)
@@ -219,7 +212,7 @@ def main() -> None:
 
         trouble = Trouble(options.faults, options.seed)
         disturbed = Path(base, "disturbed")
-        write_suite(disturbed, trouble.open().base_url, options.items)
+        write_sums(disturbed, trouble.open().base_url, options.items)
         started = time.perf_counter()
         sessions = complete(disturbed, trouble, options.items, options.kills)
         print(f"disturbed: {time.perf_counter() - started:.0f} s in {sessions} sessions", flush=True)

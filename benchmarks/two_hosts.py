@@ -30,19 +30,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks.suite import KEY, write_suite
 from tests.loopback import LoopbackGateway, Request, Response, reply
 
 BRIDGE, BRIDGE_ADDRESS = "elobr0", "10.77.0.1"
-KEY = "sk-canary-2f4e6d8c0b1a3957"
 ITEMS = 40
-STRATEGIES = {"baseline": {"kind": "single"}, "r3": {"kind": "vote", "n": 3}}
-TEST = """
-import pytest
-
-@pytest.mark.elo("sums", kind="own", data="tasks.yaml")
-def test_sums(trial):
-    trial.grade()
-"""
 SHELL = "mkdir -p /srv; mount -t tmpfs none /srv; mount -t tmpfs none {hidden}; exec {sshd} -D -f {config}"
 
 
@@ -148,18 +140,6 @@ def answer(request: Request) -> Response:
     return reply(f"ANSWER: {2 * number + (request.body['seed'] % 3 == 0)}", delay_s=0.3)
 
 
-def write_suite(folder: Path, base_url: str) -> None:
-    evals = folder / "evals"
-    evals.mkdir(parents=True, exist_ok=True)
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    (evals / "test_sums.py").write_text(TEST)
-    items = [{"id": f"sum{i:02d}", "prompt": f"What is {i} + {i}?", "numeric": 2 * i} for i in range(ITEMS)]
-    (evals / "tasks.yaml").write_text(json.dumps(items))
-    gateway = {"base_url": base_url, "timeout_s": 20}
-    settings = {"model": "test-model", "gateway": gateway, "strategies": STRATEGIES}
-    (evals / "elo.yaml").write_text(json.dumps(settings))
-
-
 def session(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
@@ -216,7 +196,7 @@ def check_whole(folder: Path, gateway: LoopbackGateway, expected: str, what: str
 def undisturbed(base: Path, hosts: list[Host], expected: str) -> None:
     with LoopbackGateway(answer, host=BRIDGE_ADDRESS) as gateway:
         folder = base / "undisturbed"
-        write_suite(folder, gateway.base_url)
+        write_suite(folder, gateway.base_url, ITEMS, gateway={"timeout_s": 20})
         process = session(folder, *over_ssh(hosts, base.with_name(f"{base.name}-keys"), folder))
         output, _ = process.communicate(timeout=300)
         assert process.returncode == 0, output
@@ -238,7 +218,7 @@ def cut(base: Path, hosts: list[Host], expected: str) -> None:
     before = set(host_runs(lost))
     with LoopbackGateway(answer, host=BRIDGE_ADDRESS) as gateway:
         folder = base / "cut"
-        write_suite(folder, gateway.base_url)
+        write_suite(folder, gateway.base_url, ITEMS, gateway={"timeout_s": 20})
         process = session(
             folder,
             *over_ssh(hosts, base.with_name(f"{base.name}-keys"), folder),
@@ -288,7 +268,7 @@ def main() -> None:
         hosts = [stack.enter_context(host(f"elo{n}", f"10.77.0.{10 + n}", keys, base)) for n in range(2)]
         with LoopbackGateway(answer) as gateway:
             alone = base / "alone"
-            write_suite(alone, gateway.base_url)
+            write_suite(alone, gateway.base_url, ITEMS, gateway={"timeout_s": 20})
             process = session(alone, "-n", "0")
             output, _ = process.communicate(timeout=300)
             assert process.returncode == 0, output

@@ -14,17 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.suite import write_suite
 from tests.loopback import LoopbackGateway, Request, Response, reply
 
 HERE = Path(__file__).parent
 PYTEST = ["-m", "pytest", "-q", "-p", "no:cacheprovider"]
-EVAL = """
-import pytest
-
-@pytest.mark.elo("sums", kind="own", data="tasks.yaml")
-def test_sums(trial):
-    trial.grade()
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +59,9 @@ class Bench:
         yield "promptfoo", [promptfoo, "eval", "-c", config, *options] if promptfoo else None
 
     def write(self, base_url: str) -> None:
-        evals = self.folder / "evals"
-        evals.mkdir(parents=True, exist_ok=True)
-        (self.folder / "pytest.ini").write_text("[pytest]\n")
-        (evals / "test_sums.py").write_text(EVAL)
-        rows = [{"id": f"sum{i:05d}", "prompt": f"What is {i} + {i}?", "numeric": 2 * i} for i in range(self.items)]
-        (evals / "tasks.yaml").write_text(json.dumps(rows))
-        settings = {
-            "model": "test-model",
-            "gateway": {"base_url": base_url},
-            "recordings": "recordings",
-            "strategies": {"baseline": {"kind": "single"}},
-        }
-        (evals / "elo.yaml").write_text(json.dumps(settings))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        baseline = {"baseline": {"kind": "single"}}
+        write_suite(self.folder, base_url, self.items, baseline, recordings="recordings")
         tests = [
             {"vars": {"i": i}, "assert": [{"type": "equals", "value": f"ANSWER: {2 * i}"}]} for i in range(self.items)
         ]
