@@ -53,6 +53,9 @@ class Bench:
         for name in ("inspect", "pydantic", "deepeval"):
             python = self.pythons.get(name)
             yield name, [python, str(HERE / f"{name}_peer.py"), *sizes] if python else None
+        pytest_evals = self.pythons.get("pytest_evals")
+        bags = [*PYTEST, "-n", "4", "--run-eval", str(HERE / "pytest_evals_peer.py")]
+        yield "pytest-evals -n 4", [pytest_evals, *bags] if pytest_evals else None
         promptfoo = self.pythons.get("promptfoo")
         config = str(self.folder / "promptfooconfig.json")
         options = ["--max-concurrency", sizes[1], "--no-cache", "--no-table", "--no-write", "--no-progress-bar"]

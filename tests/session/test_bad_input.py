@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from tests.harness import KEY, Suite
+from tests.loopback import LoopbackGateway, reply
 
 ADDRESS = "http://127.0.0.1:9/v1"
 
@@ -14,6 +16,12 @@ ADDRESS = "http://127.0.0.1:9/v1"
 @pytest.fixture
 def suite(pytester):
     return Suite(pytester).items(1).strategies(baseline={"kind": "single"})
+
+
+def attempts_of(suite: Suite) -> list[dict[str, Any]]:
+    """Rows of the only run there is, one that could not begin."""
+    (path,) = suite.path.glob(".elo/*/runs.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def refused(suite: Suite, *arguments: str, env: dict[str, str] | None = None) -> str:
@@ -67,12 +75,26 @@ def test_no_key_and_no_recordings(suite):
     assert "--elo-model embedded" in line
 
 
-def test_an_unreachable_gateway_is_found_before_the_first_item(suite):
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "two workers"])
+def test_an_unreachable_gateway_is_found_before_the_first_item(suite, workers):
     suite.set(gateway={"base_url": ADDRESS, "max_retries": 0})
-    run = suite.run(env={"TAOTOKEN_API_KEY": KEY})
+    run = suite.run(*workers, env={"TAOTOKEN_API_KEY": KEY})
     assert run.exit_code == 4
     assert "127.0.0.1:9" in run.output
     assert "test_sums" not in run.output
+    (line,) = (line for line in run.output.splitlines() if "preflight" in line)
+    assert line.startswith("ERROR: pytest-elo: preflight, model test-model: connect")
+    assert not (suite.path / ".elo" / "latest").exists()
+    assert {attempt["role"] for attempt in attempts_of(suite)} == {"ping"}
+
+
+def test_a_path_that_is_not_there_is_said_although_the_gateway_is_being_asked(suite):
+    with LoopbackGateway(lambda request: reply("OK", delay_s=1.0)) as gateway:
+        run = suite.live(gateway, "evals/test_nothing.py")
+        assert run.exit_code == 4
+        assert "file or directory not found: evals/test_nothing.py" in run.output
+    (attempt,) = attempts_of(suite)
+    assert (attempt["role"], attempt["status"]) == ("ping", "ok")
 
 
 @pytest.mark.parametrize(
