@@ -7,7 +7,6 @@ order they are named.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tomllib
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._json import parse_json
 from pytest_elo.errors import ConfigError
 
 __all__ = ["Document", "merged", "read_document", "resolve"]
@@ -180,7 +180,7 @@ def _parse_yaml(text: str, path: Path) -> Any:
 
 def _parse_json(text: str, path: Path) -> Any:
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError as error:
         raise ConfigError(f"{path}: is not valid JSON: {error}") from None
 

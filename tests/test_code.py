@@ -51,6 +51,16 @@ def test_an_unrelated_project_pays_for_nothing(tmp_path):
     assert "LOADED [] 6" in process.stdout, process.stdout  # the plugin, its options, what decides that it sleeps
 
 
+def test_json_is_read_in_one_place():
+    """Elsewhere a value nested too deep is a RecursionError; two programs that run without the package are let off."""
+    apart = {"gateway/embedded_server.py", "tasks/swebench/sandbox/_enter.py"}
+    package = ROOT / "pytest_elo"
+    readers = {
+        path.relative_to(package).as_posix() for path in package.rglob("*.py") if "json.loads" in path.read_text()
+    }
+    assert readers - apart == {"_json.py"}
+
+
 def test_modules_hold_one_idea_each():
     sizes = {path: len(path.read_text().splitlines()) for path in (ROOT / "pytest_elo").rglob("*.py")}
     assert {str(path): size for path, size in sizes.items() if size > 400} == {}

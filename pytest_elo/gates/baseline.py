@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._json import parse_json
 from pytest_elo._text import did_you_mean
 from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.gates.snapshot import Cell, Facts, Snapshot
@@ -101,8 +102,8 @@ def load(path: Path, name: str) -> Snapshot:
 
 def _record(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
+        record = parse_json(line)
+    except ValueError:
         marker = " (a merge conflict?)" if line.startswith(("<<<<<<<", "=======", ">>>>>>>")) else ""
         raise DataError(f"{path}, line {number}: not JSON{marker}; mend it or save the baseline anew") from None
     if not isinstance(record, dict):

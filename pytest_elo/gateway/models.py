@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pytest_elo._json import parse_json
 from pytest_elo.errors import ConfigError, DataError
 
 __all__ = [
@@ -276,7 +277,7 @@ def chosen() -> ModelFile:
 
 def _read_choice(path: Path) -> _Choice | None:
     try:
-        return _Choice(**json.loads(path.read_text(encoding="utf-8")))
+        return _Choice(**parse_json(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as error:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pytest_elo._json import parse_json
 from pytest_elo.errors import ConfigError
 from pytest_elo.gateway.client import Gateway, GatewaySettings
 from pytest_elo.gateway.endpoint import Endpoint, check_model_name, suggest
@@ -61,7 +62,7 @@ class Preflight:
 
 def from_handover(handover: str, endpoint: Endpoint, settings: GatewaySettings) -> tuple[Endpoint, GatewaySettings]:
     """The endpoint and settings of a worker, as the controller's preflight left them."""
-    known = json.loads(handover)
+    known = parse_json(handover)
     return endpoint.at(known["base_url"]), replace(settings, negotiated=known["negotiated"])
 
 
@@ -158,5 +159,5 @@ def _counted(name: str, reading: Reading, gateway: Gateway) -> Step:
 
 def negotiated_summary(snapshot: str) -> dict[str, tuple[str, ...]]:
     """Adaptations per model of a handed-over snapshot, for the condition and the report."""
-    known = json.loads(snapshot) if snapshot else {}
+    known = parse_json(snapshot) if snapshot else {}
     return {model: Negotiator(snapshot).adaptations(model) for model in sorted(known)}

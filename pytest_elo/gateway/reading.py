@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_elo._json import parse_json
 from pytest_elo.gateway.errors import classify_error_body, classify_status, error_message
 from pytest_elo.gateway.usage import Usage, fold_usage
 
@@ -84,7 +85,7 @@ def read_response(api: str, status: int, content_type: str, content: bytes) -> R
 
 def _decode(content: bytes) -> Any:
     try:
-        return json.loads(content)
+        return parse_json(content)
     except ValueError:
         return None
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from pytest_elo._json import parse_json
 from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.records import Tag
 
@@ -54,7 +55,7 @@ class Manifest:
         """Raises ``DataError`` when there is none or it is not one."""
         path = directory / MANIFEST
         try:
-            values = json.loads(path.read_text("utf-8"))
+            values = parse_json(path.read_text("utf-8"))
             names = cls.__dataclass_fields__
             return cls(**{key: value for key, value in values.items() if key in names})
         except FileNotFoundError:
@@ -345,7 +346,7 @@ def _read_lines(path: Path) -> list[Recorded]:
     # what follows the last line break is a line torn by a killed process: that call is not kept
     for number, line in enumerate(lines[:-1], start=1):
         try:
-            recorded.append(Recorded.from_dict(json.loads(line)))
+            recorded.append(Recorded.from_dict(parse_json(line)))
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(
                 f"{path}:{number} is not a recorded call ({type(error).__name__}: {error}): record it "

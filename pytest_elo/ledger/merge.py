@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-import json
 import os
 import shutil
 from collections import Counter
@@ -20,6 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._json import parse_json
 from pytest_elo.errors import ConfigError, DataError, EloError
 from pytest_elo.ledger.fold import outcome_key
 from pytest_elo.ledger.lines import present
@@ -148,7 +148,7 @@ def _once(rows: Iterable[Row]) -> Iterator[bytes]:
             known = seen.setdefault(row.name, row)
             if known is row:
                 yield row.line + b"\n"
-            elif known.line != row.line and json.loads(known.line) != json.loads(row.line):
+            elif known.line != row.line and parse_json(known.line) != parse_json(row.line):
                 raise DataError(
                     f"two rows of call {row.name[0]}, attempt {row.name[1]} ({'/'.join(map(str, row.order[:3]))}): one "
                     f"in {known.folder}, another in {row.folder}; one of the two files was changed"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pytest_elo._json import parse_json
 from pytest_elo.errors import DataError
 from pytest_elo.ledger.lines import blocks, present
 from pytest_elo.records import Attempt, Outcome
@@ -121,8 +121,8 @@ def values_of(
             continue
         where = f"{path}, line {number}"
         try:
-            values = json.loads(raw)
-        except (ValueError, RecursionError):
+            values = parse_json(raw)
+        except ValueError:
             if number == first + len(lines) - 1:
                 warn(f"{where}: the last line is torn (its writer was killed) and was left out")
                 return

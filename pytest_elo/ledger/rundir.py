@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from pytest_elo._json import parse_json
 from pytest_elo.errors import ConfigError
 from pytest_elo.ledger.appending import append_new_lines
 from pytest_elo.ledger.fold import Ledger
@@ -175,7 +176,7 @@ class RunDir:
 
     def read_header(self) -> dict[str, Any]:
         with contextlib.suppress(OSError, ValueError):
-            facts = json.loads(self.header.read_text(encoding="utf-8"))
+            facts = parse_json(self.header.read_text(encoding="utf-8"))
             if isinstance(facts, dict):
                 return facts
         return {}
@@ -329,7 +330,7 @@ def _objects(path: Path) -> Iterator[dict[str, Any]]:
     with contextlib.suppress(FileNotFoundError):
         for line in path.read_bytes().split(b"\n"):
             with contextlib.suppress(ValueError):
-                values = json.loads(line)
+                values = parse_json(line)
                 if isinstance(values, dict):
                     yield values
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._json import parse_json
 from pytest_elo.errors import ConfigError
 
 __all__ = ["CLIENTS", "ClientFile", "Provider", "client_files", "write_files"]
@@ -232,7 +233,7 @@ def _json_file(path: Path) -> dict[str, Any]:
     if not text.strip():
         return {}
     try:
-        values = json.loads(text)
+        values = parse_json(text)
     except ValueError as error:
         raise ConfigError(f"{path} is no JSON ({error}); mend it first, nothing is written over it") from None
     if not isinstance(values, dict):

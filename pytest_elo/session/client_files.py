@@ -7,7 +7,6 @@ Claude Code reads ``ANTHROPIC_*`` and appends ``/v1/messages`` to its base URL; 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
@@ -17,6 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from pytest_elo._json import parse_json
 
 __all__ = ["check_clients"]
 
@@ -156,7 +157,7 @@ def _listens(host: str, port: int) -> bool:
 
 def _json(path: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError):
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parse_json(path.read_text(encoding="utf-8"))
         if isinstance(document, dict):
             return document
     return {}

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from pytest_elo._json import parse_json
 from pytest_elo._text import did_you_mean
 from pytest_elo.errors import DataError
 
@@ -78,7 +79,7 @@ class Entry:
     def plain(self) -> Any:
         """The value as JSON knows it: a schema's numbers and booleans are not taken as written."""
         try:
-            return json.loads(json.dumps(yaml.SafeLoader("").construct_document(self.node)))
+            return parse_json(json.dumps(yaml.SafeLoader("").construct_document(self.node)))
         except (yaml.YAMLError, TypeError, ValueError) as error:
             raise self.error(f"cannot be read as JSON ({' '.join(str(error).split())[:100]})") from None
 

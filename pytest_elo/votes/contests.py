@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._json import parse_json
 from pytest_elo.errors import DataError
 from pytest_elo.ledger.read import read_outcomes
 from pytest_elo.ledger.rundir import RunDir
@@ -62,7 +62,7 @@ def pairs_of_run(directory: Path) -> Sequence[Pair]:
 
 def _contest(line: str, where: str) -> Contested:
     try:
-        values: dict[str, Any] = json.loads(line)
+        values: dict[str, Any] = parse_json(line)
         named = {name: values[name] for name in ("task_id", "item_id", "repeat", "prompt", "plan")}
         return Contested(**named, pairs=[(a, b) for a, b in values["pairs"]])
     except (ValueError, KeyError, TypeError) as error:

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+from pytest_elo._json import parse_json
 from pytest_elo.gateway.endpoint import Endpoint
 from pytest_elo.gateway.exchange import Again, Delivered, Exchange
 from pytest_elo.gateway.negotiate import lesson
@@ -153,7 +154,7 @@ def _is_usage_event(event: bytes) -> bool:
     if not data.startswith(b"data:"):
         return False
     try:
-        body = json.loads(data[5:])
+        body = parse_json(data[5:])
     except ValueError:
         return False
     return isinstance(body, dict) and body.get("choices") == [] and isinstance(body.get("usage"), dict)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from pytest_elo._json import parse_json
 from pytest_elo.errors import NotRecordedError
 from pytest_elo.gateway.context import current_calls
 from pytest_elo.gateway.errors import outcome_status, redact
@@ -231,7 +232,7 @@ def _body_of(request: Request) -> tuple[dict[str, Any], bytes]:
     if request.header("content-encoding") not in ("", "identity"):
         raise _RefusedError(415, "compressed requests cannot be metered: switch the compression off", "unsupported")
     try:
-        body = json.loads(request.content)
+        body = parse_json(request.content)
     except ValueError:
         raise _RefusedError(400, "the request is no JSON", "invalid_json") from None
     if not isinstance(body, dict) or not isinstance(body.get("model"), str) or not body["model"]:

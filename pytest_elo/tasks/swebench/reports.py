@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._json import parse_json
 from pytest_elo.errors import DataError
 from pytest_elo.tasks.swebench.errors import RunnerError
 from pytest_elo.tasks.swebench.grading import Reason, TestSplit, Verdict, unrun
@@ -65,7 +65,7 @@ class ReportRunner:
 
     def _read(self, path: Path) -> None:
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
+            values = parse_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise DataError(f"{path}: not a JSON report ({error})") from None
         if not isinstance(values, dict):

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_elo._json import parse_json
 from pytest_elo.errors import DataError
 from pytest_elo.ledger.rundir import CONTESTS
 from pytest_elo.tasks.arena.judging import Pair, failure_of
@@ -100,7 +101,7 @@ def _of_a_run(directory: Path) -> Sequence[Ballot]:
 
 def _ballot(line: str, where: str) -> Ballot:
     try:
-        values = json.loads(line)
+        values = parse_json(line)
         ballot = Ballot(**{f.name: values[f.name] for f in dataclasses.fields(Ballot) if f.name in values})
     except (ValueError, TypeError) as error:
         raise DataError(f"{where}: not a ballot ({error})") from None

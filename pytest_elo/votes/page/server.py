@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
+from pytest_elo._json import parse_json
 from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.ledger.rundir import CONTESTS
 from pytest_elo.votes.page.booth import Booth
@@ -155,7 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get_content_type() != "application/json":
             return None
         try:
-            body = json.loads(content)
+            body = parse_json(content)
         except ValueError:
             return None
         return body if isinstance(body, dict) else None

@@ -19,6 +19,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._json import parse_json
 from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.tasks.swebench.instance import Instance
 from pytest_elo.tasks.swebench.locks import build_once
@@ -225,7 +226,7 @@ def _ask(executable: str) -> tuple[Path, str, Path] | None:
 
 def _entries(path: Path) -> dict[str, Any]:
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: not a JSON file of environments ({error})") from None
     if not isinstance(entries, dict):
