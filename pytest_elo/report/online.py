@@ -50,8 +50,9 @@ def online_view(comparisons: Comparisons, settings: Mapping[str, Any]) -> Online
         comparisons.task, comparisons.item, comparisons.a, comparisons.b
     ))  # fmt: skip
     votes, position = np.unique(np.stack([task, item, a, b]), axis=1, return_inverse=True)
-    weight = np.asarray(comparisons.weight)
-    share = np.bincount(position, weight * comparisons.share) / np.bincount(position, weight)
+    weight = np.asarray(comparisons.weight, dtype=np.float64)
+    won = weight * np.asarray(comparisons.share, dtype=np.float64)
+    share = np.bincount(position, won) / np.bincount(position, weight)
     rows: list[OnlineRow] = []
     for number, name in enumerate(comparisons.tasks):
         inside = votes[0] == number
