@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_elo._json import DEPTH_AT_MOST, parse_json, parse_json_at
+from pytest_elo._parse import DEPTH_AT_MOST, parse_json, parse_json_at
 from pytest_elo.config import load
 from pytest_elo.errors import EloError
 from pytest_elo.ledger.fold import Ledger

@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import ConfigError
 from pytest_elo.gateway.client import Gateway, GatewaySettings
 from pytest_elo.gateway.endpoint import Endpoint, check_model_name, suggest

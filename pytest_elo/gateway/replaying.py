@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import NotRecordedError
 from pytest_elo.gateway.context import CallRecord
 from pytest_elo.gateway.errors import redact

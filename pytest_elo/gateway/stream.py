@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo.gateway.errors import classify_error_body, error_message
 from pytest_elo.gateway.reading import Reading, read_response
 from pytest_elo.gateway.usage import fold_usage

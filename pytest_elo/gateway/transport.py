@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import GatewayError
 from pytest_elo.gateway.call import Call
 from pytest_elo.gateway.context import UNTAGGED, CallRecord, current_calls, current_tag

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo.records import MODEL_STATUSES, Attempt, Outcome
 
 __all__ = ["ContestKey", "Ledger", "OutcomeKey", "outcome_key"]

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo.ledger.lines import blocks
 from pytest_elo.ledger.read import attempt_of, values_of
 

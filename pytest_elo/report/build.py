@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo._text import did_you_mean
 from pytest_elo.errors import DataError
 from pytest_elo.gates.results import GateResult
@@ -84,7 +84,7 @@ def build(path: Path, rating: Mapping[str, Any] | None = None) -> Report:
     if not path.is_dir():
         raise DataError(f"{path}: no such run directory; runs stand under .elo/")
     notes: list[str] = []
-    header = run.read_header()
+    header = run.checked_header()
     outcomes = list(_bounded(read_outcomes(run.outcomes, notes.append)))
     watch = Watch({outcome_key(outcome) for outcome in outcomes if outcome.status != "correct"}, WATCHED_AT_MOST)
     totals = totals_of(read_sums(run.runs, notes.append, watch), prices_of(header))

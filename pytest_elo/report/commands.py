@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import ConfigError
 from pytest_elo.gates.baseline import baseline_path, dump, stored_names
 from pytest_elo.gates.snapshot import Snapshot

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo.records import Attempt
 
 __all__ = ["SAMPLE_LIMIT", "sample_texts"]

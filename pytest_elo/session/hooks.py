@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo._text import printable
 from pytest_elo.errors import ConfigError, EloError
 from pytest_elo.session.apart import is_on_another_host

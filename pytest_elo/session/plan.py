@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo.config import Settings, fingerprint
 from pytest_elo.errors import ConfigError
 from pytest_elo.records import Task

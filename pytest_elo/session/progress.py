@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import pytest
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo.config import Price
 from pytest_elo.ledger.prices import usd_of
 from pytest_elo.records import Attempt, Outcome, is_scored

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo.strategies import _launch
 from pytest_elo.strategies.programs import interpreter, needed_folders
 from pytest_elo.tasks.swebench.sandbox import Cell, Furnish, Limits, Scratch, choose_sandbox, launch_environment

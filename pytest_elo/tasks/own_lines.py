@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import yaml
 
-from pytest_elo._json import refuse_deep
+from pytest_elo._parse import refuse_deep
 from pytest_elo._text import safe_id
 from pytest_elo.errors import DataError
 from pytest_elo.tasks.csv_index import open_data, stamp_of

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo._text import shorten
 from pytest_elo.tasks.answers import Found
 from pytest_elo.tasks.yaml_file import Entry

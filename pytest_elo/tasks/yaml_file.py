@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo._text import did_you_mean
 from pytest_elo.errors import DataError
 

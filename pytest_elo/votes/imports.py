@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import DataError
 from pytest_elo.votes.readers import READERS, Reader, native
 from pytest_elo.votes.records import Vote

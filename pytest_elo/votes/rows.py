@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_elo._json import parse_json, parse_json_at
+from pytest_elo._parse import parse_json, parse_json_at
 from pytest_elo.errors import ConfigError, DataError
 
 __all__ = ["Row", "read_rows"]

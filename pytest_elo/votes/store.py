@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import DataError
 from pytest_elo.ledger.appending import append_lines
 from pytest_elo.ledger.rundir import VOTES

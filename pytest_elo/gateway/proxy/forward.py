@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo.gateway.endpoint import Endpoint
 from pytest_elo.gateway.exchange import Again, Delivered, Exchange
 from pytest_elo.gateway.negotiate import lesson
@@ -49,7 +49,7 @@ class Forwarded(Exchange):
         options = self._requested.get("stream_options")
         kept = dict(options) if isinstance(options, Mapping) else {}
         self._effective = {**self._requested, "stream_options": {**kept, _ASK_USAGE: True}}
-        return json.dumps(self._effective, ensure_ascii=False).encode()
+        return json.dumps(self._effective).encode()
 
     def answered(self) -> Delivered | Again:
         reading = self._read()

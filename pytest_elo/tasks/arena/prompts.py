@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo._text import safe_id
 from pytest_elo.errors import DataError
 from pytest_elo.tasks.yaml_file import Entry, read

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo.tasks.swebench.grading import GRADER_VERSION
 from pytest_elo.tasks.swebench.locks import exclusive, slot
 from pytest_elo.tasks.swebench.runner import Evaluation

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.tasks.swebench.instance import Instance, instance_from_row
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_elo._json import parse_json
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import DataError
 from pytest_elo.votes.records import Vote, Winner
 from pytest_elo.votes.rows import Row

@@ -1,18 +1,22 @@
-"""JSON that others wrote: files, gateways, programs."""
+"""Text that others wrote (files, gateways, programs) to values; what cannot be one is always a ``ValueError``."""
 
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["parse_json", "parse_json_at", "refuse_deep"]
+__all__ = ["parse_json", "parse_json_at", "parse_toml", "parse_yaml", "refuse_deep"]
 
 _DECODER = json.JSONDecoder()
 
 DEPTH_AT_MOST = 200
 """Containers in one another. Python's own limit lies between 1,000 and 100,000 by version and thread, and what walks
 a value afterwards meets it earlier than the parser did."""
+
+_LONG_KEY = re.compile(rf"(?<![^\s.=])(?:[^\s.=]++[ \t]*+\.[ \t]*+){{{DEPTH_AT_MOST}}}")
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -35,6 +39,38 @@ def parse_json_at(text: str, at: int) -> tuple[Any, int]:
         raise _too_deep() from None
     refuse_deep(value)
     return value, end
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The document. Raises ``ValueError`` as :func:`parse_json`."""
+    if _LONG_KEY.search(text):  # tomllib takes the square of a key's parts in time, a minute for 20,000
+        raise _too_deep()
+    try:
+        document = tomllib.loads(text)
+    except RecursionError:
+        raise _too_deep() from None
+    refuse_deep(document)
+    return document
+
+
+def parse_yaml(text: str) -> Any:
+    """The document, with standard tags only. Raises ``ValueError`` that begins with the line, as far as it is known.
+
+    A value may stand in several places or in itself: who walks it must be ready for that.
+    """
+    import yaml  # imported here: a project without evals never pays for it
+
+    try:
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise ValueError(f"line {mark.line + 1}: {problem}" if mark else problem) from None
+    except RecursionError:
+        raise _too_deep() from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # what PyYAML makes of a date like 2026-99-99 or of !!bool x
+        raise ValueError(f"a value is not what its form or tag says ({error})") from None
 
 
 def refuse_deep(value: Any) -> None:
