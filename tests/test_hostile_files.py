@@ -21,6 +21,7 @@ from pytest_elo.report.build import build
 from pytest_elo.report.usage_export import read_billed
 from pytest_elo.session.client_config import Provider, client_files
 from pytest_elo.session.client_files import check_clients
+from pytest_elo.tasks import own
 from pytest_elo.tasks.swebench.local.environments import known_specs
 from pytest_elo.tasks.swebench.reports import ReportRunner
 from pytest_elo.votes.imports import import_votes
@@ -192,6 +193,33 @@ def test_yaml_values_that_are_not_what_their_form_says(tmp_path: Path, text: str
     path = tmp_path / "elo.yaml"
     path.write_text(text)
     assert "elo.yaml: is not valid YAML" in refused(lambda: load(path))
+
+
+def billion() -> str:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    return "\n".join(lines + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (billion(), "repeat values until they are too many"),
+        ("a: &a [1, *a]", "holds itself"),
+        ("a: &a {b: {c: *a}}", "holds itself"),
+        ("a: " + "[" * 300 + "]" * 300, "nested more than 200 deep"),
+    ],
+)
+def test_aliases_that_grow_without_end(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "elo.yaml"
+    path.write_text(text)
+    assert said in refused(lambda: load(path))
+    path.write_text("- id: x\n  prompt: p\n  schema:\n" + "".join(f"    {line}\n" for line in text.split("\n")))
+    assert said in refused(lambda: own.load(path))
+
+
+def test_aliases_that_spare_some_writing(tmp_path: Path) -> None:
+    text = "base: &b [1, 2]\nall: [" + ", ".join(["*b"] * 2000) + "]"
+    assert parse_yaml(text)["all"] == [[1, 2]] * 2000
 
 
 def test_a_key_of_toml_with_many_parts_is_refused_and_a_text_of_many_dots_is_not() -> None:
