@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 
-__all__ = ["did_you_mean", "printable", "safe_id", "shorten"]
+__all__ = ["did_you_mean", "printable", "safe_id", "shorten", "text_hash"]
 
 _LIST_AT_MOST = 12
 _SAFE_ID = re.compile(r"[A-Za-z0-9_.-]{1,80}")
@@ -42,8 +42,13 @@ def safe_id(raw: str) -> str:
     if _SAFE_ID.fullmatch(raw) and not _DIGEST_SUFFIX.fullmatch(raw):
         return raw
     stem = _UNSAFE_RUN.sub("_", raw)[:48].strip("_")
-    digest = hashlib.sha256(raw.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    digest = text_hash(raw).hexdigest()[:12]
     return f"{stem}.{digest}"
+
+
+def text_hash(text: str) -> hashlib._Hash:
+    """The hash of the text in UTF-8, also where it holds half a character, as JSON of a model's reply may."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass"))
 
 
 def shorten(text: str, width: int = 120) -> str:

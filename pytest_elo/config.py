@@ -7,14 +7,13 @@ Relative paths in a file are relative to it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_elo._text import did_you_mean
+from pytest_elo._text import did_you_mean, text_hash
 from pytest_elo.config_files import Document, merged, read_document
 from pytest_elo.config_gates import GateSettings, check_gates, gates_of
 from pytest_elo.config_strategies import (
@@ -135,7 +134,7 @@ class Overrides:
 def fingerprint(*parts: object) -> str:
     """SHA-256 (hex) of the parts' canonical JSON; equal settings give equal text in every process."""
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return text_hash(text).hexdigest()
 
 
 def load(paths: Path | Sequence[Path] | None, overrides: Overrides | None = None) -> Settings:

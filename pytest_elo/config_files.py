@@ -7,21 +7,22 @@ order they are named.
 
 from __future__ import annotations
 
-import json
+import contextlib
 import os
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._parse import parse_json, parse_toml, parse_yaml
 from pytest_elo.errors import ConfigError
 
 __all__ = ["Document", "merged", "read_document", "resolve"]
 
 PRECEDENCE = (".json", ".toml", ".yml", ".yaml")
 """File types from the lowest to the highest."""
+_FORMATS = {".json": "JSON", ".toml": "TOML", ".yml": "YAML", ".yaml": "YAML"}
 
 _SECRET = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD)S?$")
 _REFERENCE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -43,11 +44,11 @@ def read_document(path: Path) -> Document:
     from pytest_elo.articles import from_config_toml, from_settings_json
 
     if path.suffix == ".json":
-        values = from_settings_json(_read(path, _parse_json), path)
+        values = from_settings_json(_read(path, parse_json), path)
     elif path.suffix == ".toml":
-        values = from_config_toml(_read(path, _parse_toml), path)
+        values = from_config_toml(_read(path, parse_toml), path)
     elif path.suffix in (".yaml", ".yml"):
-        values = _read(path, _parse_yaml)
+        values = _read(path, parse_yaml)
     else:
         raise ConfigError(f"{path}: settings are read from .yaml, .toml and .json files")
     try:
@@ -107,7 +108,8 @@ def _anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
 def _resolved(folder: Path, value: str, key: str) -> str:
     try:
         path = (folder / value).resolve()
-        path.exists()
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            path.stat()  # newer Pythons' resolve() and exists() keep all that follows to themselves
     except (ValueError, OSError) as error:  # a NUL, half a surrogate pair, a loop of links, a name too long
         raise ConfigError(f"{folder}: {key} is {value[:80]!r}, which is no path ({error})") from None
     return str(path)
@@ -156,37 +158,11 @@ def _read(path: Path, parse: Any) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read ({error}); give a UTF-8 file") from None
     try:
-        document = parse(text, path)
-    except RecursionError:
-        raise ConfigError(f"{path}: is nested too deeply to be a configuration") from None
+        document = parse(text)
+    except ValueError as error:
+        raise ConfigError(f"{path}: is not valid {_FORMATS[path.suffix]}: {error}") from None
     if document is None:
         return {}
     if not isinstance(document, dict):
         raise ConfigError(f"{path}: the top level must be a mapping of settings, not a {type(document).__name__}")
     return document
-
-
-def _parse_yaml(text: str, path: Path) -> Any:
-    import yaml  # imported here: a project without evals never pays for it
-
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" line {mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or " ".join(str(error).split())
-        raise ConfigError(f"{path}:{line} is not valid YAML: {problem}") from None
-
-
-def _parse_json(text: str, path: Path) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"{path}: is not valid JSON: {error}") from None
-
-
-def _parse_toml(text: str, path: Path) -> Any:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: is not valid TOML: {error}") from None

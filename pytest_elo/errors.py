@@ -13,6 +13,9 @@ class EloError(Exception):
 
     exit_code = 1
 
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(filter(None, map(str.strip, message.splitlines()))))
+
 
 class ConfigError(EloError):
     """A setting, option, key or address that cannot be used (exit code 4, pytest's usage error)."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_elo._parse import DEPTH_AT_MOST, parse_json, parse_json_at
 from pytest_elo.config import load
 from pytest_elo.errors import EloError
 from pytest_elo.ledger.fold import Ledger
@@ -109,3 +110,19 @@ def test_a_log_of_opening_brackets_is_read_in_no_time() -> None:
 
     name = "t" + "[x" * 100_000
     assert parse_pytest_options(f"PASSED {name}\nPASSED t[/a/b]") == {name: "PASSED", "t[/b]": "PASSED"}
+
+
+@pytest.mark.parametrize("depth", [DEPTH_AT_MOST + 1, 900, 20_000, 200_000])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_json_nested_too_deep_is_refused_by_every_python_alike(depth: int, opening: str, closing: str) -> None:
+    text = opening * depth + "1" + closing * depth
+    for read in (parse_json, lambda text: parse_json(text.encode()), lambda text: parse_json_at(text, 0)):
+        with pytest.raises(ValueError, match="nested more than 200 deep"):
+            read(text)
+
+
+def test_json_as_deep_as_allowed_and_brackets_in_text_are_taken() -> None:
+    text = "[" * DEPTH_AT_MOST + "]" * DEPTH_AT_MOST
+    assert json.dumps(parse_json(text)) == text
+    assert parse_json(json.dumps({"a": "[{" * 5000})) == {"a": "[{" * 5000}
+    assert parse_json_at("  [1] x", 2) == ([1], 5)

@@ -12,18 +12,27 @@ paired on items needs two to five times as many of them.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo._text import did_you_mean
 from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.gates.snapshot import Cell, Facts, Snapshot
+from pytest_elo.ledger.read import TEXT, Types, check_types
 
 __all__ = ["SUFFIX", "baseline_path", "dump", "load", "stored_names"]
 
 VERSION = 1
 SUFFIX = ".jsonl"
+FACTS: Types = {
+    **dict.fromkeys(("endpoint", "started", "prices_date", "answers"), TEXT),
+    "models": ("a list", list),
+    "strategies": ("an object", dict),
+    "seed": ("a whole number or null", (int, type(None))),
+}
 
 
 def baseline_path(folder: Path, name: str) -> Path:
@@ -76,7 +85,7 @@ def _short(value: float) -> float:
 def load(path: Path, name: str) -> Snapshot:
     """Read a baseline file; raises ``DataError`` with file and line, ``ConfigError`` where there is none."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")
     except FileNotFoundError:
         names = stored_names(path.parent)
         raise ConfigError(
@@ -94,15 +103,16 @@ def load(path: Path, name: str) -> Snapshot:
     for number, record in enumerate(records[1:], start=2):
         try:
             cells.update(_cells(record))
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError):
             raise DataError(f"{path}, line {number}: no item of a baseline; write the file anew") from None
+    check_types(records[0], FACTS, f"{path}, line 1")
     return Snapshot(name, _facts(records[0]), cells)
 
 
 def _record(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
+        record = parse_json(line)
+    except ValueError:
         marker = " (a merge conflict?)" if line.startswith(("<<<<<<<", "=======", ">>>>>>>")) else ""
         raise DataError(f"{path}, line {number}: not JSON{marker}; mend it or save the baseline anew") from None
     if not isinstance(record, dict):
@@ -113,23 +123,26 @@ def _record(path: Path, number: int, line: str) -> dict[str, Any]:
 def _cells(record: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str, str], Cell]]:
     for strategy, (score, tokens, *usd) in record["strategies"].items():
         scores = tuple(float(value) for value in (score if isinstance(score, list) else [score]))
-        if not scores or not all(0 <= value <= 1 for value in scores) or not tokens >= 0 or len(usd) > 1:
+        costs = [float(value) for value in (tokens, *usd)]
+        if not scores or not all(0 <= value <= 1 for value in scores) or len(usd) > 1:
+            raise ValueError
+        if not all(0 <= value < math.inf for value in costs):
             raise ValueError
         yield (
             (str(record["task"]), str(record["item"]), strategy),
             Cell(
                 scores,
-                float(tokens),
+                costs[0],
                 str(record.get("prompt", "")),
                 str(record.get("grading", "")),
-                float(usd[0]) if usd else None,
+                costs[1] if usd else None,
             ),
         )
 
 
 def _facts(header: Mapping[str, Any]) -> Facts:
     return Facts(
-        models=tuple(header.get("models", ())),
+        models=tuple(map(str, header.get("models", ()))),
         endpoint=header.get("endpoint", ""),
         seed=header.get("seed"),
         strategies=header.get("strategies", {}),

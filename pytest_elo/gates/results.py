@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
+
+from pytest_elo._forms import flag, known, listed, mapping, text, with_all
 
 __all__ = ["Answer", "GateResult", "exit_code"]
 
 Answer = Literal["pass", "fail", "inconclusive", "skipped", "refused"]
+
+_NEEDED = with_all(gate=text, answer=lambda value: value in get_args(Answer), found=text)
+_MORE = known(
+    strict=flag, selection=text, numbers=mapping, **dict.fromkeys(("remarks", "worse", "better"), listed(text))
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +59,9 @@ class GateResult:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> GateResult:
+        """Raises ``TypeError`` for what :meth:`to_dict` never gives."""
+        if not (_NEEDED(values) and _MORE(values)):
+            raise TypeError("no answer of a gate")
         names = ("gate", "answer", "found", "strict", "numbers", "selection")
         known = {name: values[name] for name in names if name in values}
         known |= {name: tuple(values.get(name, ())) for name in ("remarks", "worse", "better")}

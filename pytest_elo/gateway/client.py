@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_elo._text import text_hash
 from pytest_elo.errors import ConfigError, GatewayError, NotRecordedError
 from pytest_elo.gateway.call import Call
 from pytest_elo.gateway.context import CallRecord
@@ -368,5 +368,5 @@ def seed_for(seed: int, task_id: str, item_id: str, repeat: int, sample: int) ->
     that no two samples of an item can collide (below 1024 samples a repeat).
     """
     text = json.dumps([seed, task_id, item_id])
-    base = int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+    base = int.from_bytes(text_hash(text).digest()[:4], "big")
     return (base + repeat * 1024 + sample) % 2**31

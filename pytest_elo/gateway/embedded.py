@@ -21,6 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import ConfigError, EloError
 from pytest_elo.gateway.models import ModelFile
 
@@ -140,7 +141,7 @@ class EmbeddedModel:
             in_time = watchdog.is_alive()
             watchdog.cancel()
         if line:
-            return str(json.loads(line)["address"])
+            return str(parse_json(line)["address"])
         process.wait()
         if not in_time:
             raise EmbeddedServerError(

@@ -109,6 +109,8 @@ def _fill(model: CatalogueModel, part: Path, progress: Progress | None, pause_s:
             reason = "the connection ended early"
         except _BROKEN_TRANSFER as error:
             reason = _reason(error)
+            if isinstance(error, urllib.error.HTTPError):
+                error.close()  # it is the response as well, and holds its connection
             if _is_final(error):
                 raise _gave_up(model, part, reason) from error
         fruitless = 0 if _size_of(part) > before else fruitless + 1

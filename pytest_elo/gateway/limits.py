@@ -14,7 +14,6 @@ the process.
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 import os
 import random
@@ -25,7 +24,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 
+from pytest_elo._text import text_hash
+
 fcntl: ModuleType | None
+
 try:
     import fcntl
 except ImportError:  # no shared limit on this platform: each process keeps its own
@@ -59,7 +61,7 @@ class SharedLimits:
     def _path(self, host: str, model: str) -> Path | None:
         if self._directory is None:
             return None
-        digest = hashlib.sha256(f"{host}\n{model}".encode()).hexdigest()[:16]
+        digest = text_hash(f"{host}\n{model}").hexdigest()[:16]
         return self._directory / f"limit-{digest}"
 
     def close(self) -> None:

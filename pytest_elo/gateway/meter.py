@@ -6,7 +6,6 @@ nothing, which cost what the gateway says and which cost an unknown amount is de
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 import time
@@ -15,6 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from pytest_elo._text import text_hash
 from pytest_elo.gateway.context import CallRecord
 from pytest_elo.gateway.errors import redact
 from pytest_elo.gateway.estimate import Estimator, Interval, completion_cap
@@ -200,7 +200,7 @@ def effective_parameters(body: Mapping[str, Any]) -> dict[str, Any]:
 
 def _digest(value: object) -> str:
     text = json.dumps(value, sort_keys=True, default=str)
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()[:12]
+    return "sha256:" + text_hash(text).hexdigest()[:12]
 
 
 def timestamp(unix_time: float) -> str:

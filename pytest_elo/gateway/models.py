@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import ConfigError, DataError
 
 __all__ = [
@@ -207,12 +208,12 @@ def _as_model_file(path: Path, sha256: str) -> ModelFile:
 
 
 def _gguf_file(path: Path) -> Path:
-    path = path.expanduser().absolute()
-    if not path.is_file():
-        raise DataError(f"{path}: no such model file; `pytest-elo embed` lists what can be fetched")
     try:
+        path = path.expanduser().absolute()
         with path.open("rb") as file:
             magic = file.read(len(_GGUF_MAGIC))
+    except (FileNotFoundError, IsADirectoryError, RuntimeError, ValueError):  # also a user or a name that cannot be
+        raise DataError(f"{path}: no such model file; `pytest-elo embed` lists what can be fetched") from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); give a readable GGUF file") from error
     if magic != _GGUF_MAGIC:
@@ -276,7 +277,10 @@ def chosen() -> ModelFile:
 
 def _read_choice(path: Path) -> _Choice | None:
     try:
-        return _Choice(**json.loads(path.read_text(encoding="utf-8")))
+        choice = _Choice(**parse_json(path.read_text(encoding="utf-8")))
+        if not (isinstance(choice.path, str) and isinstance(choice.sha256, str)):
+            raise TypeError("path and sha256 are texts")
+        return choice
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as error:

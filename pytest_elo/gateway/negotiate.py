@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo.gateway.reading import Reading
 
 __all__ = ["Negotiator", "adapt", "lesson"]
@@ -39,7 +40,7 @@ class Negotiator:
     """The adaptations known per model. Handed to workers as ``snapshot()``, a plain string."""
 
     def __init__(self, snapshot: str = "") -> None:
-        known = json.loads(snapshot) if snapshot else {}
+        known = parse_json(snapshot) if snapshot else {}
         self._known: dict[str, tuple[str, ...]] = {model: tuple(words) for model, words in known.items()}
 
     def adaptations(self, model: str) -> tuple[str, ...]:

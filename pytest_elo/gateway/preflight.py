@@ -7,10 +7,10 @@ controller; workers get the outcome as a string.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import ConfigError
 from pytest_elo.gateway.client import Gateway, GatewaySettings
 from pytest_elo.gateway.endpoint import Endpoint, check_model_name, suggest
@@ -147,5 +147,5 @@ def _counted(name: str, reading: Reading, gateway: Gateway) -> Step:
 
 def negotiated_summary(snapshot: str) -> dict[str, tuple[str, ...]]:
     """Adaptations per model of a handed-over snapshot, for the condition and the report."""
-    known = json.loads(snapshot) if snapshot else {}
+    known = parse_json(snapshot) if snapshot else {}
     return {model: Negotiator(snapshot).adaptations(model) for model in sorted(known)}

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo.gateway.errors import classify_error_body, classify_status, error_message
 from pytest_elo.gateway.usage import Usage, fold_usage
 
@@ -84,7 +85,7 @@ def read_response(api: str, status: int, content_type: str, content: bytes) -> R
 
 def _decode(content: bytes) -> Any:
     try:
-        return json.loads(content)
+        return parse_json(content)
     except ValueError:
         return None
 
@@ -194,7 +195,8 @@ def _read_output(reading: Reading, body: Mapping[str, Any]) -> None:
     reading.n_choices = 1 if output else 0
     for item in output:
         if item.get("type") == "message":
-            parts = [part for part in item.get("content") or [] if isinstance(part, Mapping)]
+            content = item.get("content")
+            parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
             reading.text += "".join(_text(part.get("text")) for part in parts)
             refusals = [_text(part.get("refusal")) for part in parts if part.get("refusal")]
             reading.refusal = reading.refusal or (refusals[0] if refusals else None)

@@ -12,7 +12,6 @@ item under the same strategy and goes back onto the ledger as the purchase that 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -23,6 +22,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from pytest_elo._forms import Form, known, listed, mapping, maybe, number, text, whole, with_all
+from pytest_elo._parse import parse_json
+from pytest_elo._text import shorten, text_hash
 from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.records import Tag
 
@@ -54,7 +56,7 @@ class Manifest:
         """Raises ``DataError`` when there is none or it is not one."""
         path = directory / MANIFEST
         try:
-            values = json.loads(path.read_text("utf-8"))
+            values = parse_json(path.read_text("utf-8"))
             names = cls.__dataclass_fields__
             return cls(**{key: value for key, value in values.items() if key in names})
         except FileNotFoundError:
@@ -99,6 +101,10 @@ class Recorded:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Raises ``KeyError`` for what is missing, ``TypeError`` for a field that holds something else."""
+        for name, form in _FORMS.items():
+            if not form(values[name] if name != "purchase" else values.get(name)):
+                raise TypeError(f"{name} is {shorten(repr(values[name]), 60)}")
         known = {name: values[name] for name in cls.__dataclass_fields__ if name != "purchase"}
         return cls(**{**known, "attempts": tuple(known["attempts"]), "purchase": values.get("purchase")})
 
@@ -123,10 +129,26 @@ def prompt_sha256(body: Mapping[str, Any]) -> str:
 
 def _sha256(value: object) -> str:
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return text_hash(text).hexdigest()
 
 
 Scope = tuple[str, str, str, int]
+
+_ROW = known(
+    **dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens", "total_tokens_high"), whole),
+    **dict.fromkeys(("cached_tokens", "reasoning_tokens", "http_status"), maybe(whole)),
+    **dict.fromkeys(("finish_reason", "error_kind", "estimated", "response_model"), maybe(text)),
+    status=text, latency_s=number, parameters=mapping,
+)  # fmt: skip
+_FORMS: Mapping[str, Form] = {
+    **dict.fromkeys(("key", "task_id", "item_id", "role", "condition", "prompt_sha256"), text),
+    **dict.fromkeys(("occurrence", "sample", "repeat"), whole),
+    "parameters": mapping,
+    "attempts": listed(_ROW),
+    "body": maybe(mapping),
+    "error": maybe(mapping),
+    "purchase": maybe(with_all(strategy=text)),
+}
 
 
 def _scope(tag: Tag) -> Scope:
@@ -215,7 +237,7 @@ class Recordings:
             return str(recorded.purchase["call_id"])
         scope = _scope(tag)
         named = f"{run_id}/{scope}/{self._restarts.get(scope, 0)}/{recorded.key}/{recorded.occurrence}"
-        return hashlib.sha256(named.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        return text_hash(named).hexdigest()[:32]
 
     def find(self, tag: Tag, key: str, occurrence: int) -> Recorded | None:
         """What this run has bought for ``tag`` already, else what recordings hold under its condition."""
@@ -343,12 +365,12 @@ def _read_lines(path: Path) -> list[Recorded]:
     lines = path.read_bytes().split(b"\n")
     recorded: list[Recorded] = []
     # what follows the last line break is a line torn by a killed process: that call is not kept
-    for number, line in enumerate(lines[:-1], start=1):
+    for n, line in enumerate(lines[:-1], start=1):
         try:
-            recorded.append(Recorded.from_dict(json.loads(line)))
+            recorded.append(Recorded.from_dict(parse_json(line)))
         except (ValueError, KeyError, TypeError) as error:
             raise DataError(
-                f"{path}:{number} is not a recorded call ({type(error).__name__}: {error}): record it "
+                f"{path}:{n} is not a recorded call ({type(error).__name__}: {error}): record it "
                 "again with `pytest evals --elo-record`"
             ) from None
     return recorded
@@ -356,5 +378,5 @@ def _read_lines(path: Path) -> list[Recorded]:
 
 def _write_atomically(path: Path, text: str) -> None:
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text, "utf-8")
+    temporary.write_text(text, "utf-8", "replace")  # half a surrogate pair is no character
     os.replace(temporary, path)

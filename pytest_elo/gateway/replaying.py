@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import NotRecordedError
 from pytest_elo.gateway.context import CallRecord
 from pytest_elo.gateway.errors import redact
@@ -94,7 +95,7 @@ def _without(body: Any, secret: str) -> Any:
     if not secret or body is None:
         return body
     text = json.dumps(body, ensure_ascii=False)
-    return json.loads(redact(text, secret)) if secret in text else body
+    return parse_json(redact(text, secret)) if secret in text else body
 
 
 def _kept_row(row: Attempt, requested: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo.gateway.errors import classify_error_body, error_message
 from pytest_elo.gateway.reading import Reading, read_response
 from pytest_elo.gateway.usage import fold_usage
@@ -114,7 +115,7 @@ class StreamReader:
             self._finished = self._finished or any(choice.finish for choice in self._choices.values())
             return
         try:
-            event = json.loads(data)
+            event = parse_json(data)
         except ValueError:
             return  # a keep-alive that was sent as data
         if not isinstance(event, Mapping):

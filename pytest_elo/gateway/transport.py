@@ -7,12 +7,12 @@ here. The SDK never holds the key: it is put on the wire by the transport, and o
 from __future__ import annotations
 
 import asyncio
-import json
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import GatewayError
 from pytest_elo.gateway.call import Call
 from pytest_elo.gateway.context import UNTAGGED, CallRecord, current_calls, current_tag
@@ -385,7 +385,7 @@ def _json_object(content: bytes) -> Mapping[str, Any]:
     if not content.startswith(b"{"):
         return {}
     try:
-        return dict(json.loads(content))
+        return dict(parse_json(content))
     except ValueError:
         return {}
 

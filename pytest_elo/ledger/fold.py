@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo.records import MODEL_STATUSES, Attempt, Outcome
 
 __all__ = ["ContestKey", "Ledger", "OutcomeKey", "outcome_key"]
@@ -81,7 +82,7 @@ class Ledger:
                 continue
             self.lines += 1
             try:
-                event = json.loads(line)
+                event = parse_json(line)
                 self.add(event)
             except (ValueError, TypeError, KeyError, AttributeError):
                 self.torn_lines += 1

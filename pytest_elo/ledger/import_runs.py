@@ -23,14 +23,17 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_elo._text import did_you_mean
+from pytest_elo._parse import parse_yaml
+from pytest_elo._text import did_you_mean, shorten
 from pytest_elo.errors import DataError
+from pytest_elo.ledger.read import TOKENS_AT_MOST
 from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.records import Attempt, Outcome
 
@@ -107,11 +110,9 @@ def import_runs(calls: Path, outcomes: Path, mapping: Path, target: Path) -> Map
 
 def read_mapping(path: Path) -> ImportMapping:
     """Read the mapping file; raises ``DataError`` naming the key."""
-    import yaml
-
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        document = parse_yaml(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise DataError(f"{path}: cannot be read as YAML: {error}") from None
     if not isinstance(document, dict) or not isinstance(document.get("groups"), list):
         raise DataError(f"{path}: needs 'groups', a list of {{where, task, strategy}}")
@@ -120,12 +121,17 @@ def read_mapping(path: Path) -> ImportMapping:
             raise DataError(
                 f"{path}: unknown key {key!r}{did_you_mean(str(key), ('groups', 'columns', 'anchor', 'ladders'))}"
             )
-    columns = document.get("columns", {})
+    columns = _texts(document.get("columns") or {}, f"{path}: columns")
     for role in columns:
         if role not in ROLES:
             raise DataError(f"{path}: columns: unknown column {role!r}{did_you_mean(str(role), ROLES)}")
     groups = [_group(body, f"{path}: groups[{index}]") for index, body in enumerate(document["groups"])]
-    return ImportMapping(groups, ROLES | columns, document.get("anchor", "baseline"), document.get("ladders", ()))
+    ladders = document.get("ladders") or ()
+    if not isinstance(ladders, list | tuple) or not all(isinstance(ladder, list) for ladder in ladders):
+        raise DataError(f"{path}: ladders: a list of lists of strategies is expected")
+    anchor = _text(document.get("anchor", "baseline"), f"{path}: anchor")
+    named = [[_text(name, f"{path}: ladders[{i}]") for name in ladder] for i, ladder in enumerate(ladders)]
+    return ImportMapping(groups, ROLES | columns, anchor, named)
 
 
 def _group(body: Any, where: str) -> Group:
@@ -135,7 +141,25 @@ def _group(body: Any, where: str) -> Group:
     for key in body:
         if key not in fields:
             raise DataError(f"{where}: unknown key {key!r}{did_you_mean(str(key), fields)}")
-    return Group(**body)
+    return Group(
+        where=_texts(body["where"], f"{where}: where"),
+        task=_text(body["task"], f"{where}: task"),
+        strategy=_text(body["strategy"], f"{where}: strategy"),
+        add=_texts(body["add"], f"{where}: add") if body.get("add") else None,
+        because=_text(body.get("because") or "", f"{where}: because"),
+    )
+
+
+def _text(value: object, where: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise DataError(f"{where} is {shorten(repr(value), 60)}; a text is expected")
+    return str(value)
+
+
+def _texts(value: object, where: str) -> dict[str, str]:
+    if not isinstance(value, dict) or not value.keys() <= {key for key in value if isinstance(key, str)}:
+        raise DataError(f"{where}: a mapping of names to texts is expected")
+    return {key: _text(inner, f"{where}: {key}") for key, inner in value.items()}
 
 
 Rows = dict[tuple[tuple[str, str], ...], dict[tuple[str, str], list[tuple[int, Mapping[str, str]]]]]
@@ -161,14 +185,24 @@ def _read_csv(path: Path, plan: ImportMapping, needed: str) -> Iterator[tuple[in
     try:
         raw = path.read_bytes()
         text = (gzip.decompress(raw) if path.suffix == ".gz" else raw).decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read ({error})") from None
-    reader = csv.DictReader(io.StringIO(text, newline=""))
+    try:
+        yield from _rows(path, csv.DictReader(io.StringIO(text, newline="")), plan, needed)
+    except csv.Error as error:
+        raise DataError(f"{path}: not CSV ({error})") from None
+
+
+def _rows(
+    path: Path, reader: csv.DictReader[str], plan: ImportMapping, needed: str
+) -> Iterator[tuple[int, Mapping[str, str]]]:
     wanted = {plan.columns["item_id"], plan.columns[needed], *(key for group in plan.groups for key in group.where)}
     missing = sorted(wanted - set(reader.fieldnames or ()))
     if missing:
         raise DataError(f"{path}: no column {', '.join(missing)}; name it under 'columns' of the mapping")
     for row in reader:
+        if None in row or None in row.values():
+            raise DataError(f"{path}, line {reader.line_num}: {len(reader.fieldnames or ())} columns are expected")
         yield reader.line_num, row
 
 
@@ -204,6 +238,8 @@ def _add_group(group: Group, plan: ImportMapping, calls: Rows, outcomes: Rows, m
         attempts = list(_attempts(base, [*added, *charged], plan, len(added)))
         mapped.attempts.extend(attempts)
         score = _number(row, plan.columns["score"], rows[0][0])
+        if score > 1:
+            raise DataError(f"outcomes, line {rows[0][0]}: {plan.columns['score']} is {score}; a score is 0 to 1")
         mapped.outcomes.append(
             Outcome(
                 task_id=group.task,
@@ -239,7 +275,8 @@ def _attempts(
     for index, (line, row) in enumerate(rows):
         prompt = int(_number(row, plan.columns["prompt_tokens"], line))
         completion = int(_number(row, plan.columns["completion_tokens"], line))
-        latency = row.get(plan.columns["latency_s"]) or 0
+        column = plan.columns["latency_s"]
+        latency = _number(row, column, line) if row.get(column) else 0.0
         yield replace(
             base,
             ts=f"{index:06d}",
@@ -250,12 +287,15 @@ def _attempts(
             completion_tokens=completion,
             total_tokens=prompt + completion,
             total_tokens_high=prompt + completion,
-            latency_s=float(latency),
+            latency_s=latency,
         )
 
 
 def _number(row: Mapping[str, str], column: str, line: int) -> float:
     try:
-        return float(row[column])
+        number = float(row[column])
     except (KeyError, TypeError, ValueError):
-        raise DataError(f"line {line}: {column} is {row.get(column)!r}, not a number") from None
+        number = -1.0
+    if not 0 <= number <= TOKENS_AT_MOST:
+        raise DataError(f"line {line}: {column} is {row.get(column)!r}, not a number of at least 0")
+    return number

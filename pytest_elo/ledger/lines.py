@@ -45,8 +45,8 @@ def _zstd(path: Path) -> IO[bytes]:
         from compression import zstd  # type: ignore[import-not-found, unused-ignore]  # Python 3.14
     except ImportError:
         return _zstandard(path)
-    stream: IO[bytes] = zstd.open(path, "rb")
-    return stream
+    stream: Any = zstd.open(path, "rb")
+    return io.BufferedReader(stream, BLOCK)
 
 
 def _zstandard(path: Path) -> IO[bytes]:

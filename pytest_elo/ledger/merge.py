@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-import json
 import os
 import shutil
 from collections import Counter
@@ -20,6 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import ConfigError, DataError, EloError
 from pytest_elo.ledger.fold import outcome_key
 from pytest_elo.ledger.lines import present
@@ -52,7 +52,7 @@ def join(directories: Sequence[Path], target: Path) -> Joined:
     Raises ``ConfigError`` for directories that are none, ``DataError`` naming what contradicts or differs.
     """
     folders = _distinct(directories, target)
-    headers = [(folder, RunDir(folder).read_header()) for folder in folders]
+    headers = [(folder, RunDir(folder).checked_header()) for folder in folders]
     header = joined_header(headers)
     is_new = not target.exists()
     try:
@@ -148,7 +148,7 @@ def _once(rows: Iterable[Row]) -> Iterator[bytes]:
             known = seen.setdefault(row.name, row)
             if known is row:
                 yield row.line + b"\n"
-            elif known.line != row.line and json.loads(known.line) != json.loads(row.line):
+            elif known.line != row.line and parse_json(known.line) != parse_json(row.line):
                 raise DataError(
                     f"two rows of call {row.name[0]}, attempt {row.name[1]} ({'/'.join(map(str, row.order[:3]))}): one "
                     f"in {known.folder}, another in {row.folder}; one of the two files was changed"
@@ -168,7 +168,7 @@ def _write_rows(path: Path, lines: Iterable[bytes]) -> int:
 
 def _unite(files: Iterable[Path], target: Path) -> None:
     there = [path for path in files if path.is_file()]
-    lines = {line for path in there for line in path.read_text(encoding="utf-8").splitlines() if line.strip()}
+    lines = {line for path in there for line in path.read_text(encoding="utf-8").split("\n") if line.strip()}
     if there:
         write_atomically(target, (line + "\n" for line in sorted(lines)))
 

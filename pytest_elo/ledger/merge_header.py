@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._text import text_hash
 from pytest_elo.errors import DataError
 
 __all__ = ["Header", "incomplete", "joined_header"]
@@ -32,7 +32,7 @@ def joined_header(headers: Sequence[tuple[Path, Header]]) -> dict[str, Any]:
     joined |= {"lost": dict(sorted(lost.items()))} if lost else {}
     return joined | {
         "v": 1,
-        "run_id": f"joined-{hashlib.sha256(' '.join(part['run_id'] for part in parts).encode()).hexdigest()[:12]}",
+        "run_id": f"joined-{text_hash(' '.join(part['run_id'] for part in parts)).hexdigest()[:12]}",
         "started": min(part["started"] for part in parts),
         "notes": sorted({note for _, header in headers for note in header.get("notes", ())}),
         "expected": _expected(first, parts),

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo.ledger.lines import blocks
 from pytest_elo.ledger.read import attempt_of, values_of
 
@@ -74,7 +75,7 @@ def _chunk(file: Path, folder: Path) -> Iterator[Row]:
     with file.open("rb") as stream:
         for line in stream:
             order, _, row = line.rstrip(b"\n").partition(b"\t")
-            yield Row(tuple(json.loads(order)), row, folder)
+            yield Row(tuple(parse_json(order)), row, folder)
 
 
 def _ordered(path: Path, warn: Callable[[str], None]) -> Iterator[tuple[Order, bytes]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from pytest_elo.config import Price
+from pytest_elo.errors import DataError
 from pytest_elo.records import Attempt
 
 __all__ = ["prices_of", "usd_for", "usd_of"]
@@ -32,4 +34,14 @@ def usd_for(price: Price, prompt: int, cached: int, completion: int, high: int) 
 
 def prices_of(header: Mapping[str, Any]) -> dict[str, Price]:
     """The price table that a run was given, by model; empty without one."""
-    return {name: Price(**price) for name, price in (header.get("prices") or {}).get("models", {}).items()}
+    try:
+        table = (header.get("prices") or {}).get("models", {})
+        return {name: Price(**{key: _usd(value) for key, value in price.items()}) for name, price in table.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise DataError("run.json: 'prices' is no table of prices; correct or remove it") from None
+
+
+def _usd(value: Any) -> Any:
+    if value is not None and not 0 <= float(value) < math.inf:
+        raise ValueError
+    return value

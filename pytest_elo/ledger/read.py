@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import DataError
 from pytest_elo.ledger.lines import blocks, present
 from pytest_elo.records import Attempt, Outcome
 
-__all__ = ["TOKENS_AT_MOST", "attempt_of", "read_attempts", "read_outcomes", "values_of"]
+__all__ = [
+    "TEXT",
+    "TEXT_OR_NONE",
+    "TOKENS_AT_MOST",
+    "Types",
+    "attempt_of",
+    "check_types",
+    "read_attempts",
+    "read_outcomes",
+    "values_of",
+]
 
 REQUIRED = ("task_id", "strategy", "total_tokens")
 TOKENS = ("prompt_tokens", "completion_tokens", "total_tokens", "total_tokens_high")
 NUMBERS = ("attempt", "repeat", "sample")
 
-_TEXT, _TEXT_OR_NONE = ("a text", str), ("a text or null", (str, type(None)))
-ATTEMPT_TYPES: dict[str, tuple[str, Any]] = {
-    **dict.fromkeys(("task_id", "item_id", "strategy", "model", "ts", "call_id", "status", "role"), _TEXT),
-    **dict.fromkeys(("finish_reason", "error_kind", "estimated", "response_model"), _TEXT_OR_NONE),
+Types = Mapping[str, tuple[str, Any]]
+"""What each key holds, in words and as ``isinstance`` takes it."""
+TEXT, TEXT_OR_NONE = ("a text", str), ("a text or null", (str, type(None)))
+ATTEMPT_TYPES: Types = {
+    **dict.fromkeys(("task_id", "item_id", "strategy", "model", "ts", "call_id", "status", "role"), TEXT),
+    **dict.fromkeys(("finish_reason", "error_kind", "estimated", "response_model"), TEXT_OR_NONE),
     "parameters": ("an object", dict),
 }
-OUTCOME_TYPES: dict[str, tuple[str, Any]] = {
-    **dict.fromkeys(("task_id", "item_id", "strategy", "model", "status", "condition"), _TEXT),
-    **dict.fromkeys(("answer", "expected", "detail", "output", "finish_reason"), _TEXT_OR_NONE),
-    **dict.fromkeys(("prompt_sha256", "grading_sha256", "response_sha256"), _TEXT_OR_NONE),
+OUTCOME_TYPES: Types = {
+    **dict.fromkeys(("task_id", "item_id", "strategy", "model", "status", "condition"), TEXT),
+    **dict.fromkeys(("answer", "expected", "detail", "output", "finish_reason"), TEXT_OR_NONE),
+    **dict.fromkeys(("prompt_sha256", "grading_sha256", "response_sha256"), TEXT_OR_NONE),
     **dict.fromkeys(("marks", "call_ids"), ("a list", list)),
     "scores": ("an object", dict),
     "repeat": ("a whole number", int),
@@ -65,7 +77,7 @@ def attempt_of(values: dict[str, Any], where: str) -> Attempt:
     values.setdefault("ts", "")
     values.setdefault("total_tokens_high", values["total_tokens"])
     values.setdefault("status", "ok")
-    _check_types(values, ATTEMPT_TYPES, where)
+    check_types(values, ATTEMPT_TYPES, where)
     if values.get("latency_s") is None:
         values["latency_s"] = 0.0
     for key in (*TOKENS, *NUMBERS):
@@ -84,7 +96,7 @@ def attempt_of(values: dict[str, Any], where: str) -> Attempt:
 def read_outcomes(path: Path, warn: Callable[[str], None]) -> Iterator[Outcome]:
     """Yield the lines of ``outcomes.jsonl``; raises ``DataError`` with file and line."""
     for where, values in _lines(path, warn):
-        _check_types(values, OUTCOME_TYPES, where)
+        check_types(values, OUTCOME_TYPES, where)
         outcome = _record(Outcome.from_dict, values, where)
         score = outcome.score
         if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
@@ -92,7 +104,8 @@ def read_outcomes(path: Path, warn: Callable[[str], None]) -> Iterator[Outcome]:
         yield outcome
 
 
-def _check_types(values: dict[str, Any], types: dict[str, tuple[str, Any]], where: str) -> None:
+def check_types(values: Mapping[str, Any], types: Types, where: str) -> None:
+    """Raises ``DataError`` that begins with ``where`` for a value of another type; keys may be missing."""
     for key, (wanted, kinds) in types.items():
         if key in values and not isinstance(values[key], kinds):
             raise DataError(f"{where}: {key} is {str(values[key])[:80]!r}; {wanted} is expected")
@@ -121,8 +134,8 @@ def values_of(
             continue
         where = f"{path}, line {number}"
         try:
-            values = json.loads(raw)
-        except (ValueError, RecursionError):
+            values = parse_json(raw)
+        except ValueError:
             if number == first + len(lines) - 1:
                 warn(f"{where}: the last line is torn (its writer was killed) and was left out")
                 return

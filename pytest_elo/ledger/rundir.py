@@ -12,9 +12,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import ConfigError
 from pytest_elo.ledger.appending import append_new_lines
 from pytest_elo.ledger.fold import Ledger
+from pytest_elo.ledger.header import check_header
 from pytest_elo.ledger.lines import present
 from pytest_elo.ledger.locks import lock
 from pytest_elo.ledger.partial import expected_by, partial_tiers
@@ -188,11 +190,16 @@ class RunDir:
         write_atomically(self.header, json.dumps(facts, indent=2, sort_keys=True) + "\n")
 
     def read_header(self) -> dict[str, Any]:
+        """What ``run.json`` holds, empty where it is not to be read; not yet checked."""
         with contextlib.suppress(OSError, ValueError):
-            facts = json.loads(self.header.read_text(encoding="utf-8"))
+            facts = parse_json(self.header.read_text(encoding="utf-8"))
             if isinstance(facts, dict):
                 return facts
         return {}
+
+    def checked_header(self) -> Mapping[str, Any]:
+        """As :meth:`read_header`; raises ``DataError`` naming a key that holds what no run writes there."""
+        return check_header(self.read_header(), self.header)
 
     def sweep(self, ledger: Ledger, *, known: Collection[str] = ()) -> None:
         """Fold what every shard holds into ``ledger``, but for shards whose events have all arrived (``known``)."""
@@ -343,7 +350,7 @@ def _objects(path: Path) -> Iterator[dict[str, Any]]:
     with contextlib.suppress(FileNotFoundError):
         for line in path.read_bytes().split(b"\n"):
             with contextlib.suppress(ValueError):
-                values = json.loads(line)
+                values = parse_json(line)
                 if isinstance(values, dict):
                     yield values
 

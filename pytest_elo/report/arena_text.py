@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_elo.rating.scale import ANCHOR_ELO
 from pytest_elo.report.arena import Arena
 from pytest_elo.report.numbers import MISSING, plain, signed
+from pytest_elo.report.typeset import typeset
 
 if TYPE_CHECKING:
     from pytest_elo.votes.leaderboard import Leaderboard, Standing
@@ -111,13 +112,11 @@ def arena_sentences(arena: Arena) -> list[str]:
 
 def arena_lines(arena: Arena) -> list[str]:
     """The block as the terminal shows it."""
-    from tabulate import tabulate
-
     rows, heads = arena_columns(arena)
     out = [arena_title(arena)]
     if rows:
         align = ("left", *("right" for _ in heads[1:]))
-        out += tabulate(rows, heads, tablefmt="simple", disable_numparse=True, colalign=align).splitlines()
+        out += typeset(rows, heads, align).splitlines()
     return [*out, *(line for block in arena.bias for line in block.lines()), *arena_sentences(arena)]
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pytest_elo.report.build import Report, rating_of_shared_tasks
 from pytest_elo.report.numbers import plain, signed
+from pytest_elo.report.typeset import typeset
 
 if TYPE_CHECKING:
     from pytest_elo.rating.results import LadderReport, PolicyReport, RatingReport
@@ -86,8 +87,6 @@ def equal_budgets(rating: RatingReport) -> EqualBudgets | None:
 
 def budget_lines(view: EqualBudgets) -> list[str]:
     """The block under the table."""
-    from tabulate import tabulate
-
     names = [_family(name) for name in view.families]
     rows = [
         [plain(budget.tokens_per_item, 0), budget.tier, *(_cell(budget.offers[name]) for name in view.families)]
@@ -95,7 +94,7 @@ def budget_lines(view: EqualBudgets) -> list[str]:
     ]
     heads = ["tokens\n/item", "as", *(f"ΔElo\n{name}" for name in names)]
     align = ["right", "left", *("right" for _ in names)]
-    table = tabulate(rows, heads, tablefmt="simple", disable_numparse=True, colalign=align if rows else None)
+    table = typeset(rows, heads, align)
     over = f" over {', '.join(view.tasks)}, which all of them ran" if view.tasks else ""
     return [
         f"At equal budgets{over} (what each family gives for the same tokens an item; point estimates):",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo._text import did_you_mean
 from pytest_elo.errors import DataError
 from pytest_elo.gates.results import GateResult
@@ -84,7 +84,7 @@ def build(path: Path, rating: Mapping[str, Any] | None = None) -> Report:
     if not path.is_dir():
         raise DataError(f"{path}: no such run directory; runs stand under .elo/")
     notes: list[str] = []
-    header = run.read_header()
+    header = run.checked_header()
     outcomes = list(_bounded(read_outcomes(run.outcomes, notes.append)))
     watch = Watch({outcome_key(outcome) for outcome in outcomes if outcome.status != "correct"}, WATCHED_AT_MOST)
     totals = totals_of(read_sums(run.runs, notes.append, watch), prices_of(header))
@@ -103,7 +103,7 @@ def _bounded(outcomes: Iterable[Outcome]) -> Iterator[Outcome]:
 def _judged_before(path: Path) -> tuple[GateResult, ...]:
     """The answers of the session: gates are judged once, against what was stored at that time."""
     try:
-        answers = json.loads(path.read_text(encoding="utf-8"))["gates"]
+        answers = parse_json(path.read_text(encoding="utf-8"))["gates"]
         return tuple(GateResult.from_dict(values) for values in answers)
     except FileNotFoundError:
         return ()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import ConfigError
 from pytest_elo.gates.baseline import baseline_path, dump, stored_names
 from pytest_elo.gates.snapshot import Snapshot
@@ -37,7 +37,7 @@ def baseline_folder(run_dir: Path) -> Path:
     header = run_dir / "run.json"
     config = ""
     if header.is_file():
-        config = str(json.loads(header.read_text(encoding="utf-8")).get("config", ""))
+        config = str(parse_json(header.read_text(encoding="utf-8")).get("config", ""))
     if config and Path(config).is_file():
         from pytest_elo.config import load
 

@@ -13,6 +13,7 @@ from pytest_elo.gates.changes import Change, Difference, changes
 from pytest_elo.gates.pairing import require_comparable
 from pytest_elo.gates.snapshot import Snapshot
 from pytest_elo.report.numbers import plain, signed
+from pytest_elo.report.typeset import typeset
 
 __all__ = ["FORMATS", "RunComparison", "compare", "render"]
 
@@ -57,8 +58,6 @@ def _heading(comparison: RunComparison) -> Iterator[str]:
 
 
 def _table(comparison: RunComparison, style: str) -> str:
-    from tabulate import tabulate
-
     priced = any(change.usd is not None for change in comparison.changes)
     rows = [
         [
@@ -88,7 +87,7 @@ def _table(comparison: RunComparison, style: str) -> str:
         *(["USD/item", "change"] if priced else ()),
     ]
     align = ("left", "left", *("right" for _ in heads[2:]))
-    return tabulate(rows, heads, tablefmt=style, disable_numparse=True, colalign=align if rows else None)
+    return typeset(rows, heads, align, style)
 
 
 def _interval(difference: Difference) -> str:

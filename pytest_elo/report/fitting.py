@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 
+from pytest_elo.report.typeset import typeset
+
 __all__ = ["WIDEST", "fitted", "table", "terminal_width"]
 
 WIDEST = 100
@@ -18,10 +20,8 @@ def terminal_width() -> int:
 
 def table(rows: Sequence[Sequence[str]], heads: Sequence[str], last: str = "left") -> str:
     """Plain text: the first column to the left, the last one as ``last`` says, all others to the right."""
-    from tabulate import tabulate
-
     align = ["left", *("right" for _ in heads[1:-1]), last]
-    return tabulate(rows, heads, tablefmt="simple", disable_numparse=True, colalign=align if rows else None)
+    return typeset(rows, heads, align)
 
 
 def fitted(

@@ -69,6 +69,6 @@ def run_snapshot(path: Path, name: str) -> Snapshot:
     if not present(run.outcomes).is_file():
         raise DataError(f"{path}: no outcomes.jsonl, so this is no finished run; runs stand under .elo/")
     outcomes = list(read_outcomes(run.outcomes, lambda _: None))
-    header = run.read_header()
+    header = run.checked_header()
     totals = totals_of(read_sums(run.runs, lambda _: None), prices_of(header))
     return snapshot_of(name, header, outcomes, totals)

@@ -15,6 +15,7 @@ from pytest_elo.report.flags import labels
 from pytest_elo.report.online import online_lines
 from pytest_elo.report.table import header_lines, remarks
 from pytest_elo.report.tables import plain_columns, strategy_columns, task_columns
+from pytest_elo.report.typeset import typeset
 
 __all__ = ["markdown"]
 
@@ -72,10 +73,8 @@ def _table(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
 
 
 def _piped(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> str:
-    from tabulate import tabulate
-
     align = ["left", *("right" for _ in heads[1:-1]), "left"]
-    return tabulate(rows, heads, tablefmt="pipe", disable_numparse=True, colalign=align if rows else None)
+    return typeset(rows, heads, align, "pipe")
 
 
 def _text(value: str) -> str:

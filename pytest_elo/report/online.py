@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_elo.report.numbers import plain
+from pytest_elo.report.typeset import typeset
 
 if TYPE_CHECKING:
     from pytest_elo.rating.inputs import Comparisons
@@ -49,8 +50,9 @@ def online_view(comparisons: Comparisons, settings: Mapping[str, Any]) -> Online
         comparisons.task, comparisons.item, comparisons.a, comparisons.b
     ))  # fmt: skip
     votes, position = np.unique(np.stack([task, item, a, b]), axis=1, return_inverse=True)
-    weight = np.asarray(comparisons.weight)
-    share = np.bincount(position, weight * comparisons.share) / np.bincount(position, weight)
+    weight = np.asarray(comparisons.weight, dtype=np.float64)
+    won = weight * np.asarray(comparisons.share, dtype=np.float64)
+    share = np.bincount(position, won) / np.bincount(position, weight)
     rows: list[OnlineRow] = []
     for number, name in enumerate(comparisons.tasks):
         inside = votes[0] == number
@@ -75,15 +77,13 @@ def online_view(comparisons: Comparisons, settings: Mapping[str, Any]) -> Online
 
 def online_lines(view: OnlineView) -> list[str]:
     """The block under the tables."""
-    from tabulate import tabulate
-
     rows = [
         [row.task, row.strategy, str(row.votes), plain(row.elo), plain(row.spread), f"{row.leads:.0%}"]
         for row in view.rows
     ]
     heads = ["task", "strategy", "votes", "online\nElo", "SD over\norders", "leads in"]
     align = ["left", "left", "right", "right", "right", "right"]
-    table = tabulate(rows, heads, tablefmt="simple", disable_numparse=True, colalign=align if rows else None)
+    table = typeset(rows, heads, align)
     return [
         f"Online Elo (K = {view.k:g}), mean over {view.orders} random orders of the same votes:",
         *table.splitlines(),

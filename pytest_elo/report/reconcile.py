@@ -14,6 +14,7 @@ from pathlib import Path
 from pytest_elo.errors import DataError
 from pytest_elo.ledger.read import read_attempts
 from pytest_elo.records import Attempt
+from pytest_elo.report.typeset import typeset
 from pytest_elo.report.usage_export import BilledUsage, read_billed
 
 __all__ = ["DEFAULT_TOLERANCE", "Difference", "Reconciliation", "reconcile", "render"]
@@ -83,8 +84,6 @@ def reconcile(run_dirs: Sequence[Path], billed: str, tolerance: float = DEFAULT_
 
 def render(result: Reconciliation) -> str:
     """The comparison as text, the verdict last."""
-    from tabulate import tabulate
-
     rows = [
         [
             one.by,
@@ -98,7 +97,7 @@ def render(result: Reconciliation) -> str:
     ]
     headers = ["by", "", "billed", "ledger", "unexplained", "share"]
     align = ("left", "left", "right", "right", "right", "right")
-    lines = [tabulate(rows, headers=headers, colalign=align, disable_numparse=True)]
+    lines = [typeset(rows, headers, align)]
     lines += [f"note: {note}" for note in result.notes]
     lines += [f"likely missing: {cause}" for cause in result.causes]
     limit = f"{result.tolerance:.1%}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo.records import Attempt
 
 __all__ = ["SAMPLE_LIMIT", "sample_texts"]
@@ -35,7 +35,7 @@ def sample_texts(responses: Path, rows: Iterable[Attempt]) -> dict[str, str]:
 
 def _text(line: bytes) -> str:
     try:
-        body: Any = json.loads(line)["body"]
+        body: Any = parse_json(line)["body"]
         return str(body["choices"][0]["content"] or "")
     except (ValueError, KeyError, IndexError, TypeError):
         return ""  # a torn line, or a reply of another form: there is no text to show

@@ -22,6 +22,8 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "total": ("total_tokens", "tokens", "total"),
     "requests": ("requests", "num_model_requests", "n_requests", "calls", "request_count"),
 }
+DIGITS_AT_MOST = 18
+"""Of a number of tokens; anything longer is a file's name."""
 _BESIDE_PROMPT = re.compile(
     r"(usage_)?(cache_(read|creation|write)_input_tokens|input_tokens_cache_(read|write|creation)(_\w+)?)"
 )
@@ -44,7 +46,7 @@ class BilledUsage:
 def read_billed(source: str) -> list[BilledUsage]:
     """``source`` is a number of tokens or the path of a CSV file; raises ``DataError`` naming the file and line."""
     plain = source.replace(",", "").replace("_", "").strip()
-    if plain.isdecimal():
+    if plain.isdecimal() and len(plain) <= DIGITS_AT_MOST:
         return [BilledUsage(total=int(plain))]
     path = Path(source)
     try:
@@ -52,7 +54,7 @@ def read_billed(source: str) -> list[BilledUsage]:
             return list(_read(path, csv.DictReader(stream)))
     except OSError as error:
         raise DataError(f"--billed {source}: no number, and no file that can be read ({error.strerror})") from None
-    except (UnicodeDecodeError, csv.Error) as error:
+    except (ValueError, csv.Error) as error:  # not UTF-8, or a name with a NUL
         raise DataError(f"{path} is no CSV in UTF-8 ({error})") from None
 
 
@@ -109,7 +111,7 @@ def _count(value: str | None, where: str) -> int | None:
         number = float(text)
     except ValueError:
         number = -1.0
-    if number < 0 or number != int(number):
+    if number < 0 or not number.is_integer():
         raise DataError(f"{where} is {value!r}; a count is a whole number of at least 0")
     return int(number)
 
@@ -122,6 +124,6 @@ def _day(value: str, where: str) -> str:
         return datetime.fromtimestamp(float(text), UTC).date().isoformat()
     try:
         moment = datetime.fromisoformat(text.replace("Z", "+00:00").replace("/", "-"))
-    except ValueError:
+        return (moment.astimezone(UTC) if moment.tzinfo else moment).date().isoformat()
+    except (ValueError, OverflowError):
         raise DataError(f"{where}: {value!r} is no date; write it like 2026-01-31") from None
-    return (moment.astimezone(UTC) if moment.tzinfo else moment).date().isoformat()

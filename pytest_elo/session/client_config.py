@@ -10,12 +10,12 @@ import json
 import re
 import shutil
 import time
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._parse import parse_json, parse_toml
 from pytest_elo.errors import ConfigError
 
 __all__ = ["CLIENTS", "ClientFile", "Provider", "client_files", "write_files"]
@@ -215,7 +215,12 @@ def _toml(value: str) -> str:
 
 
 def _dumped(values: Mapping[str, Any]) -> str:
-    return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(values, indent=2, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a character, which JSON can hold and a file cannot
+        text = json.dumps(values, indent=2)
+    return text + "\n"
 
 
 def _read(path: Path) -> str:
@@ -232,7 +237,7 @@ def _json_file(path: Path) -> dict[str, Any]:
     if not text.strip():
         return {}
     try:
-        values = json.loads(text)
+        values = parse_json(text)
     except ValueError as error:
         raise ConfigError(f"{path} is no JSON ({error}); mend it first, nothing is written over it") from None
     if not isinstance(values, dict):
@@ -242,13 +247,13 @@ def _json_file(path: Path) -> dict[str, Any]:
 
 def _toml_file(path: Path, text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        return parse_toml(text)
     except ValueError as error:
         raise ConfigError(f"{path} is no TOML ({error}); mend it first, nothing is written over it") from None
 
 
 def _parsed(text: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
+        return parse_toml(text)
     except ValueError:
         return {}

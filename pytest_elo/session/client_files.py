@@ -7,16 +7,16 @@ Claude Code reads ``ANTHROPIC_*`` and appends ``/v1/messages`` to its base URL; 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
+
+from pytest_elo._parse import parse_json, parse_toml
 
 __all__ = ["check_clients"]
 
@@ -57,7 +57,7 @@ def _claude_code(document: Mapping[str, Any], host: str) -> Iterator[str]:
         yield "ANTHROPIC_AUTH_TOKEN and ANTHROPIC_API_KEY are both set; keep one, Claude Code warns and may take either"
     yield from _malformed(env.get("ANTHROPIC_BASE_URL"), "ANTHROPIC_BASE_URL")
     url = _address(env.get("ANTHROPIC_BASE_URL"))
-    if urlsplit(url).path.rstrip("/").endswith(("/v1", "/messages", "/chat/completions")):
+    if _split(url).path.rstrip("/").endswith(("/v1", "/messages", "/chat/completions")):
         yield f"ANTHROPIC_BASE_URL = {url} goes too far; Claude Code appends /v1/messages, so leave that part out"
     yield from _stale(url, "ANTHROPIC_BASE_URL", host, env.get("ANTHROPIC_AUTH_TOKEN") == _PROXY_TOKEN)
 
@@ -77,7 +77,7 @@ def _codex(document: Mapping[str, Any], host: str, environment: Mapping[str, str
         yield from _env_key(place, provider.get("env_key"), environment)
         yield from _malformed(provider.get("base_url"), f"{place}.base_url")
         url = _address(provider.get("base_url"))
-        if url and not urlsplit(url).path.rstrip("/").endswith("/v1"):
+        if url and not _split(url).path.rstrip("/").endswith("/v1"):
             yield f"{place}.base_url = {url} does not end in /v1; Codex appends /responses to it as it is"
         if name == active:
             yield from _stale(url, f"{place}.base_url", host, is_proxied=False)
@@ -97,9 +97,9 @@ def _env_key(place: str, env_key: object, environment: Mapping[str, str]) -> Ite
 def _cline(document: Mapping[str, Any], host: str) -> Iterator[str]:
     yield from _malformed(document.get("openAiBaseUrl"), "openAiBaseUrl")
     url = _address(document.get("openAiBaseUrl"))
-    if urlsplit(url).path.rstrip("/").endswith("/chat/completions"):
+    if _split(url).path.rstrip("/").endswith("/chat/completions"):
         yield f"openAiBaseUrl = {url} goes too far; Cline appends the path itself"
-    elif url and not urlsplit(url).path.rstrip("/").endswith("/v1"):
+    elif url and not _split(url).path.rstrip("/").endswith("/v1"):
         yield f"openAiBaseUrl = {url} does not end in /v1; Cline appends /chat/completions to it as it is"
     if "openAiApiKey" in document:
         yield "openAiApiKey does not belong into this file; Cline keeps it in secrets.json"
@@ -112,16 +112,18 @@ def _cc_switch(document: Mapping[str, Any], host: str) -> Iterator[str]:
         return
     named = {str(provider.get("name")): provider for provider in providers if isinstance(provider, Mapping)}
     active = document.get("activeProvider")
-    if active not in named:
+    if not isinstance(active, str) or active not in named:
         yield f"activeProvider = {active!r} is none of the providers ({', '.join(sorted(named))})"
         return
-    yield from _malformed(named[str(active)].get("baseUrl"), f"provider {active}: baseUrl")
-    yield from _stale(_address(named[str(active)].get("baseUrl")), f"provider {active}", host, is_proxied=False)
+    yield from _malformed(named[active].get("baseUrl"), f"provider {active}: baseUrl")
+    yield from _stale(_address(named[active].get("baseUrl")), f"provider {active}", host, is_proxied=False)
 
 
 def _malformed(value: object, what: str) -> Iterator[str]:
     """An address that no path can be appended to, whoever appends it."""
-    parts = urlsplit(str(value or ""))
+    parts = _split(value)
+    if value and not parts.geturl():
+        yield f"{what} is no address; write it like https://host/api"
     if parts.query or parts.fragment:
         kind = "tracking parameters (utm_...)" if "utm_" in parts.query else "a query or fragment"
         yield f"{what} ends in {kind}, and clients append their paths behind it; cut it off at the question mark"
@@ -133,7 +135,7 @@ def _stale(url: str, what: str, host: str, is_proxied: bool) -> Iterator[str]:
     """An address other than the evals': after a switch of providers one of the two was left behind."""
     if not url:
         return
-    parts = urlsplit(url)
+    parts = _split(url)
     if parts.hostname in ("127.0.0.1", "localhost"):
         if is_proxied and not _listens(parts.hostname, parts.port or 80):
             yield f"{what} = {url} is a local proxy (CC Switch), and nothing listens there; start it or switch it off"
@@ -142,9 +144,18 @@ def _stale(url: str, what: str, host: str, is_proxied: bool) -> Iterator[str]:
         yield f"{what} points to {parts.netloc}, the evals to {host}; if a provider was switched, one was left behind"
 
 
+def _split(value: object) -> SplitResult:
+    """The parts of an address; all are empty where it is none (a bracket that is not closed, a port of 70000)."""
+    with suppress(ValueError):
+        parts = urlsplit(str(value or ""))
+        _ = parts.port
+        return parts
+    return urlsplit("")
+
+
 def _address(value: object) -> str:
     """The address as it may be printed: credentials and queries, which may hold keys, are left out."""
-    parts = urlsplit(str(value or ""))
+    parts = _split(value)
     return parts._replace(netloc=parts.netloc.rsplit("@", 1)[-1], query="", fragment="").geturl()
 
 
@@ -156,7 +167,7 @@ def _listens(host: str, port: int) -> bool:
 
 def _json(path: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError):
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parse_json(path.read_text(encoding="utf-8"))
         if isinstance(document, dict):
             return document
     return {}
@@ -164,7 +175,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 def _toml(path: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError):
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse_toml(path.read_text(encoding="utf-8"))
     return {}
 
 

@@ -91,9 +91,9 @@ class Controller:
             raise ConfigError(f"{path} holds a run already; go on with it by --elo-resume={path}, or choose another")
         self._run_dir.create()
         try:
-            header: dict[str, Any] = {}
+            header: Mapping[str, Any] = {}
             if resumed is not None:
-                header = self._run_dir.read_header()
+                header = self._run_dir.checked_header()
                 self._run_dir.read(self.ledger)
                 require_same(header, self.settings, None, path)
                 self._require_same_shard(header, path)

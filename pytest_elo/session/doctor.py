@@ -146,7 +146,9 @@ class _Unwritten:
 def _host(settings: Settings) -> str:
     from urllib.parse import urlsplit
 
-    return urlsplit(settings.base_url).netloc
+    with contextlib.suppress(ValueError):  # no address at all, which its own check says
+        return urlsplit(settings.base_url).netloc
+    return ""
 
 
 def _tracked_env_files(root: Path) -> Iterator[str]:

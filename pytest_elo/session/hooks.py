@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from pytest_elo._parse import parse_json
 from pytest_elo._text import printable
 from pytest_elo.errors import ConfigError, EloError
 from pytest_elo.session.apart import is_a_plain_process, is_on_another_host
@@ -238,7 +239,7 @@ class XdistPlugin:
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         end = getattr(node, "workeroutput", {}).get("elo_end")
         if end is not None:
-            self._controller.worker_ended(json.loads(end))
+            self._controller.worker_ended(parse_json(end))
         else:
             self._controller.worker_lost(node.gateway.id, is_apart=is_on_another_host(node))
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from pytest_elo._parse import parse_json
 from pytest_elo.config import Settings, fingerprint
 from pytest_elo.errors import ConfigError
 from pytest_elo.records import Task
@@ -65,7 +66,7 @@ class Plan:
 
     @classmethod
     def loads(cls, text: str) -> Self:
-        return cls(**json.loads(text))
+        return cls(**parse_json(text))
 
 
 def condition_of(plan: Plan, settings: Settings, task: Task) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -11,6 +10,7 @@ from typing import IO, Any
 
 import pytest
 
+from pytest_elo._parse import parse_json
 from pytest_elo.config import Price
 from pytest_elo.ledger.prices import usd_of
 from pytest_elo.records import Attempt, Outcome, is_scored
@@ -44,7 +44,7 @@ class Tally:
 
     def add_lines(self, events: str) -> None:
         for line in events.splitlines():
-            event = json.loads(line)
+            event = parse_json(line)
             if "open" in event:
                 self._open.add((event["open"]["call_id"], event["open"]["attempt"]))
             elif "close" in event:

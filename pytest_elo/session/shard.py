@@ -7,7 +7,6 @@ shards share out what they leave. Tests that are no items are shared out by thei
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from pytest_elo._text import text_hash
 from pytest_elo.errors import ConfigError
 from pytest_elo.session.contest import trials_of
 from pytest_elo.session.trial import TrialKey
@@ -34,7 +34,7 @@ class Shard:
 
     def holds(self, item: pytest.Item, key: TrialKey | None) -> bool:
         name = item.nodeid if key is None else f"{key.task_id}\0{key.item_id}"
-        digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+        digest = text_hash(name).digest()
         return int.from_bytes(digest[:8]) % self.of == self.index - 1
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_elo._text import printable
+from pytest_elo._text import printable, text_hash
 from pytest_elo.config import Price, StrategySpec
 from pytest_elo.ledger.prices import usd_of
 from pytest_elo.records import MODEL_STATUSES, UNSCORED, Answer, Grade, Message, Outcome, Problem, Task
@@ -292,4 +291,4 @@ class Trial(Posed):
 
 
 def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).hexdigest()
+    return text_hash(text).hexdigest()

@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo.strategies import _launch
 from pytest_elo.strategies.programs import interpreter, needed_folders
 from pytest_elo.tasks.swebench.sandbox import Cell, Furnish, Limits, Scratch, choose_sandbox, launch_environment
@@ -108,7 +109,7 @@ class Guest:
         """Run the program to its end and take its answer: ``stdout``, ``diff``, or a file's path in the tree."""
         told = session.run(f"{interpreter()} -I $ELO_ROOT{GUEST}/launch.py $ELO_ROOT{GUEST}/spec.json")
         try:
-            end = json.loads(told.output.strip().splitlines()[-1])
+            end = parse_json(told.output.strip().splitlines()[-1])
         except (ValueError, IndexError):
             end = {"ended": "not_started", "exit_code": told.exit_code, "reason": told.output.strip()[-500:]}
         return Ended(

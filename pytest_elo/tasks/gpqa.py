@@ -15,7 +15,7 @@ from itertools import permutations
 from pathlib import Path
 from typing import Final
 
-from pytest_elo._text import did_you_mean, safe_id
+from pytest_elo._text import did_you_mean, safe_id, text_hash
 from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.records import Grade, Message, Reply
 from pytest_elo.tasks.csv_index import CsvIndex, Row, scan
@@ -53,7 +53,7 @@ def option_order(record_id: str, repeat: int, seed: int) -> tuple[int, int, int,
     Four consecutive repeats rotate one order, so that the key stands at every letter once.
     """
     turn, block = repeat % 4, repeat // 4
-    digest = hashlib.sha256(f"{seed}\0{block}\0{record_id}".encode("utf-8", "surrogatepass")).digest()
+    digest = text_hash(f"{seed}\0{block}\0{record_id}").digest()
     order = _ORDERS[int.from_bytes(digest, "big") % len(_ORDERS)]
     a, b, c, d = order[turn:] + order[:turn]
     return a, b, c, d

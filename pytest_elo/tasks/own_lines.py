@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import yaml
 
+from pytest_elo._parse import refuse_deep
 from pytest_elo._text import safe_id
 from pytest_elo.errors import DataError
 from pytest_elo.tasks.csv_index import open_data, stamp_of
@@ -163,7 +164,9 @@ def _check_of(record: Mapping[str, object]) -> str:
 
 def _decoded(raw: bytes, path: Path, line: int) -> object:
     try:
-        return _DECODER.decode(raw.removeprefix(_BOM if line == 1 else b"").decode("utf-8").strip())
+        value: object = _DECODER.decode(raw.removeprefix(_BOM if line == 1 else b"").decode("utf-8").strip())
+        refuse_deep(value)
+        return value
     except UnicodeDecodeError as error:
         raise DataError(f"{path}:{line}: not UTF-8 (byte 0x{raw[error.start]:02x}); save the file as UTF-8") from None
     except (ValueError, RecursionError) as error:

@@ -13,6 +13,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo._text import shorten
 from pytest_elo.tasks.answers import Found
 from pytest_elo.tasks.yaml_file import Entry
@@ -73,8 +74,8 @@ def find_json(text: str) -> Any:
     """The JSON value of a reply: all of it, its last fenced block, or from its first bracket to its last."""
     for candidate in _candidates(text):
         try:
-            return json.loads(candidate)
-        except (ValueError, RecursionError):
+            return parse_json(candidate)
+        except ValueError:
             continue
     return _MISSING
 
@@ -95,7 +96,7 @@ def _canonical(value: Any) -> str:
 def _from_file(entry: Entry) -> Any:
     path = entry.path.parent / entry.text()
     try:
-        return json.loads(path.read_text("utf-8"))
+        return parse_json(path.read_text("utf-8"))
     except OSError as error:
         raise entry.error(f"{path} cannot be read ({error.strerror}); give a JSON file beside this one") from None
     except ValueError as error:

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from pytest_elo._parse import parse_json, refuse_overgrown
 from pytest_elo._text import did_you_mean
 from pytest_elo.errors import DataError
 
@@ -78,8 +79,8 @@ class Entry:
     def plain(self) -> Any:
         """The value as JSON knows it: a schema's numbers and booleans are not taken as written."""
         try:
-            return json.loads(json.dumps(yaml.SafeLoader("").construct_document(self.node)))
-        except (yaml.YAMLError, TypeError, ValueError) as error:
+            return parse_json(json.dumps(yaml.SafeLoader("").construct_document(self.node)))
+        except (yaml.YAMLError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise self.error(f"cannot be read as JSON ({' '.join(str(error).split())[:100]})") from None
 
     def whole_number(self, *, at_least: int) -> int:
@@ -134,6 +135,12 @@ def compose(document: Any, path: Path) -> Entry:
     return Entry(path, root)
 
 
+def _inside(node: Any) -> list[Any] | None:
+    if isinstance(node, yaml.MappingNode):
+        return [part for pair in node.value for part in pair]
+    return node.value if isinstance(node, yaml.SequenceNode) else None
+
+
 def read(path: Path) -> Entry:
     """The root of a YAML file of one document.
 
@@ -147,11 +154,12 @@ def read(path: Path) -> Entry:
         raise DataError(f"{path}: not UTF-8 ({error.reason} at byte {error.start}); save the file as UTF-8") from None
     try:
         root = yaml.compose(text, Loader=_LOADER)
+        refuse_overgrown(root, _inside)
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise DataError(f"{path}{line}: not valid YAML ({error.problem}); check indentation and quotes") from None
-    except yaml.YAMLError as error:
-        raise DataError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise DataError(f"{path}: not valid YAML ({error})") from None
     if root is None:
         raise DataError(f"{path}: empty; write a list of items")
     return Entry(path, root)

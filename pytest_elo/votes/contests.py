@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import DataError
-from pytest_elo.ledger.read import read_outcomes
+from pytest_elo.ledger.read import TEXT, Types, check_types, read_outcomes
 from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.tasks.arena.judging import Contestant, Pair
 from pytest_elo.tasks.parsing import visible
 
 __all__ = ["Contested", "pairs_of_run", "read_contests"]
+
+
+TYPES: Types = {
+    **dict.fromkeys(("task_id", "item_id", "prompt", "plan"), TEXT),
+    "repeat": ("a whole number", int),
+    "pairs": ("a list", list),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,8 +69,12 @@ def pairs_of_run(directory: Path) -> Sequence[Pair]:
 
 def _contest(line: str, where: str) -> Contested:
     try:
-        values: dict[str, Any] = json.loads(line)
+        values: dict[str, Any] = parse_json(line)
+        check_types(values, TYPES, where)
         named = {name: values[name] for name in ("task_id", "item_id", "repeat", "prompt", "plan")}
-        return Contested(**named, pairs=[(a, b) for a, b in values["pairs"]])
+        pairs = [(a, b) for a, b in values["pairs"]]
+        if not all(isinstance(name, str) for pair in pairs for name in pair):
+            raise TypeError("pairs hold names")
+        return Contested(**named, pairs=pairs)
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{where}: not a contest ({error}); is this a file of pytest-elo?") from None

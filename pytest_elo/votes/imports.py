@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import DataError
 from pytest_elo.votes.readers import READERS, Reader, native
 from pytest_elo.votes.records import Vote
@@ -104,7 +104,7 @@ def _is_ours(path: Path) -> bool:
     with path.open("rb") as file:
         first = file.readline()
     try:
-        values = json.loads(first)
+        values = parse_json(first)
     except ValueError:
         return False
     return isinstance(values, dict) and native.READER.claims(Row(values, path, 1))

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
 from pytest_elo.errors import DataError
+from pytest_elo.ledger.read import TEXT, TEXT_OR_NONE, Types, check_types
 
 __all__ = ["Vote", "VoteKey", "Winner", "iso_time"]
 
@@ -96,6 +97,13 @@ class Vote:
 
         Raises :class:`DataError` naming ``where`` for a missing field or an unknown winner.
         """
+        check_types(values, TYPES, where)
+        for key in ("style_a", "style_b"):
+            if not all(_is_number(value) for value in values.get(key, {}).values()):
+                raise DataError(f"{where}: {key} holds what is no number")
+        for key in ("panel", "marks"):
+            if not all(isinstance(value, str) for value in values.get(key, ())):
+                raise DataError(f"{where}: {key} holds what is no text")
         known = {f.name for f in dataclasses.fields(cls)}
         try:
             vote = cls(**{key: value for key, value in values.items() if key in known})
@@ -106,7 +114,24 @@ class Vote:
             raise DataError(f"{where}: winner {vote.winner!r} is none of {', '.join(get_args(Winner))}, null")
         if (vote.winner == "graded") != (vote.graded_share is not None):
             raise DataError(f"{where}: winner 'graded' and graded_share belong together")
+        if vote.graded_share is not None and not 0 <= vote.graded_share <= 1:
+            raise DataError(f"{where}: graded_share is {vote.graded_share!r}; a share is a number from 0 to 1")
         return vote
+
+
+TYPES: Types = {
+    **dict.fromkeys(("task_id", "item_id", "a", "b", "judge", "kind", "ts", "source"), TEXT),
+    **dict.fromkeys(("winner", "reason"), TEXT_OR_NONE),
+    **dict.fromkeys(("turn", "repeat"), ("a whole number", int)),
+    **dict.fromkeys(("both_orders", "placed"), ("true or false", bool)),
+    **dict.fromkeys(("panel", "marks"), ("a list", list)),
+    **dict.fromkeys(("style_a", "style_b"), ("an object", dict)),
+    "graded_share": ("a number or null", (int, float, type(None))),
+}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e12
 
 
 _ALWAYS = {"task_id", "item_id", "a", "b", "winner", "judge", "kind", "v"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import importlib
 import io
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._parse import parse_json, parse_json_at
 from pytest_elo.errors import ConfigError, DataError
 
 __all__ = ["Row", "read_rows"]
@@ -87,7 +87,6 @@ def _csv(path: Path, text: str) -> list[Row]:
 
 
 def _json_array(path: Path, text: str) -> list[Row]:
-    decoder = json.JSONDecoder()
     rows: list[Row] = []
     at, line = text.index("[") + 1, 1
     counted = 0
@@ -99,7 +98,7 @@ def _json_array(path: Path, text: str) -> list[Row]:
         if text[at] == "]":
             return rows
         try:
-            values, at = decoder.raw_decode(text, at)
+            values, at = parse_json_at(text, at)
         except ValueError as error:
             raise DataError(f"{path}:{line}: not JSON ({error})") from error
         rows.append(_object_row(values, path, line))
@@ -107,7 +106,7 @@ def _json_array(path: Path, text: str) -> list[Row]:
 
 def _json_objects(path: Path, text: str) -> list[Row]:
     try:
-        whole = json.loads(text)
+        whole = parse_json(text)
     except ValueError:
         return [
             _object_row(_line(path, number, line), path, number)
@@ -119,7 +118,7 @@ def _json_objects(path: Path, text: str) -> list[Row]:
 
 def _line(path: Path, number: int, line: str) -> Any:
     try:
-        return json.loads(line)
+        return parse_json(line)
     except ValueError as error:
         raise DataError(f"{path}:{number}: not JSON ({error})") from error
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import DataError
 from pytest_elo.ledger.appending import append_lines
 from pytest_elo.ledger.rundir import VOTES
@@ -41,7 +41,7 @@ def read_votes(path: Path) -> Stored:
             continue
         where = f"{path}:{number}"
         try:
-            values = json.loads(line)
+            values = parse_json(line)
         except ValueError:
             torn.append(where)
             continue

@@ -72,4 +72,4 @@ def error_body(status: int, message: str, *, code: str, anthropic: bool) -> byte
     else:
         kind = _TYPES_OPENAI.get(status, "invalid_request_error" if status < 500 else "server_error")
         error = {"error": {"message": message, "type": kind, "param": None, "code": code}}
-    return json.dumps(error, ensure_ascii=False).encode()
+    return json.dumps(error).encode()

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo.gateway.direct import DirectTransport
 from pytest_elo.gateway.endpoint import Endpoint
 from pytest_elo.gateway.exchange import Again, Delivered, Exchange
@@ -46,7 +47,7 @@ class Forwarded(Exchange):
         options = self._requested.get("stream_options")
         kept = dict(options) if isinstance(options, Mapping) else {}
         self._effective = {**self._requested, "stream_options": {**kept, _ASK_USAGE: True}}
-        return json.dumps(self._effective, ensure_ascii=False).encode()
+        return json.dumps(self._effective).encode()
 
     def answered(self) -> Delivered | Again:
         reading = self._read()
@@ -133,7 +134,7 @@ def _is_usage_event(event: bytes) -> bool:
     if not data.startswith(b"data:"):
         return False
     try:
-        body = json.loads(data[5:])
+        body = parse_json(data[5:])
     except ValueError:
         return False
     return isinstance(body, dict) and body.get("choices") == [] and isinstance(body.get("usage"), dict)

@@ -6,8 +6,9 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import NotRecordedError
 from pytest_elo.gateway.context import current_calls
 from pytest_elo.gateway.errors import outcome_status, redact
@@ -88,8 +89,8 @@ class Requests:
         host = request.header("host").rsplit(":", 1)[0] if request.header("host") != "[::1]" else "[::1]"
         if host not in _LOOPBACK or not request.target.startswith("/"):
             raise _RefusedError(403, "this proxy answers on loopback only, and only for itself", "wrong_host")
-        parts = urlsplit(request.target)
-        segments = parts.path.split("/")[1:]
+        path, _, query = request.target.partition("?")
+        segments = path.split("/")[1:]
         token = ""
         if segments and segments[0].startswith(PREFIX):
             token = segments.pop(0)
@@ -107,7 +108,7 @@ class Requests:
                 raise _RefusedError(404, "write the path as /TOKEN/for/TASK/ITEM/STRATEGY/v1/...", "not_found")
             labels = dict(zip(_LABELS, map(unquote, segments[1:4]), strict=True))
             segments = segments[4:]
-        return lease, labels, "/" + "/".join(segments), parts.query
+        return lease, labels, "/" + "/".join(segments), query
 
     async def _charged(
         self, request: Request, lease: Lease, labels: Mapping[str, str], route: Route, query: str
@@ -119,7 +120,7 @@ class Requests:
         tag = lease.charged(route.api, model, labels)
         if model.endswith(OVERHEAD_MARK):
             body = {**body, "model": model.removesuffix(OVERHEAD_MARK)}
-            content = json.dumps(body, ensure_ascii=False).encode()
+            content = json.dumps(body).encode()
         current_calls.set(lease.calls)
         is_retry = request.header("x-stainless-retry-count") not in ("", "0")
         earlier = lease.retried(content) if is_retry else None
@@ -231,7 +232,7 @@ def _body_of(request: Request) -> tuple[dict[str, Any], bytes]:
     if request.header("content-encoding") not in ("", "identity"):
         raise _RefusedError(415, "compressed requests cannot be metered: switch the compression off", "unsupported")
     try:
-        body = json.loads(request.content)
+        body = parse_json(request.content)
     except ValueError:
         raise _RefusedError(400, "the request is no JSON", "invalid_json") from None
     if not isinstance(body, dict) or not isinstance(body.get("model"), str) or not body["model"]:

@@ -7,12 +7,12 @@ excluded, and each of the last two carries its reason, so that a report can list
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar
 
+from pytest_elo._text import text_hash
 from pytest_elo.errors import GatewayError
 from pytest_elo.records import Ask, Comparison, Message, Outcome, Reply
 from pytest_elo.tasks.arena.template import DEFAULT_TEMPLATE, JudgeTemplate, Quoted
@@ -237,7 +237,7 @@ def _verdict(
 
 def _starts_swapped(pair: Pair) -> bool:
     names = "\0".join([pair.item_id, *sorted([pair.a.policy, pair.b.policy])])
-    starts_with_lesser = hashlib.sha256(names.encode()).digest()[0] % 2 == 0
+    starts_with_lesser = text_hash(names).digest()[0] % 2 == 0
     return (pair.a.policy < pair.b.policy) != starts_with_lesser
 
 

@@ -5,12 +5,12 @@ A plan names pairs of policies per item. Every pair costs two verdicts (both ord
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from pytest_elo._text import text_hash
 from pytest_elo.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -156,6 +156,6 @@ class AdaptivePlan:
 
     def _ordered_items(self, i: int, j: int) -> list[str]:
         def key(item_id: str) -> bytes:
-            return hashlib.sha256(f"{item_id}\0{self.policies[i]}\0{self.policies[j]}".encode()).digest()
+            return text_hash(f"{item_id}\0{self.policies[i]}\0{self.policies[j]}").digest()
 
         return sorted(self.item_ids, key=key)

@@ -14,12 +14,12 @@ JSON lines hold ``prompt`` (or ``turns`` of one turn) and ``id``, ``question_id`
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from pytest_elo._parse import parse_json
 from pytest_elo._text import safe_id
 from pytest_elo.errors import DataError
 from pytest_elo.tasks.yaml_file import Entry, read
@@ -122,7 +122,7 @@ def _from_json_lines(path: Path) -> Iterator[tuple[str, ArenaPrompt]]:
 
 def _object(line: str, where: str) -> Mapping[str, Any]:
     try:
-        values = json.loads(line)
+        values = parse_json(line)
     except ValueError as error:
         raise DataError(f"{where}: not JSON ({error}); write one object a line") from None
     if not isinstance(values, dict):

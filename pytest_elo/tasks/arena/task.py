@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from pytest_elo._text import did_you_mean
+from pytest_elo._text import did_you_mean, text_hash
 from pytest_elo.errors import ConfigError
 from pytest_elo.records import Grade, Message, Outcome, Reply
 from pytest_elo.tasks.arena.judging import ANSWERED, Contestant, Pair
@@ -50,7 +50,7 @@ class ArenaProblem:
         if reply.refusal or not text:
             return Grade(status=unanswered(reply), score=0.0)
         cut = "cut by the token cap" if reply.finish_reason == "length" else None
-        return Grade(status=ANSWERED, score=0.0, answer=hashlib.sha256(text.encode()).hexdigest(), detail=cut)
+        return Grade(status=ANSWERED, score=0.0, answer=text_hash(text).hexdigest(), detail=cut)
 
 
 @dataclass(frozen=True, kw_only=True)

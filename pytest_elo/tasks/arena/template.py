@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._text import text_hash
 from pytest_elo.errors import ConfigError
 from pytest_elo.records import Message
 from pytest_elo.tasks.arena.verdict import mask_verdicts
@@ -90,7 +90,7 @@ class JudgeTemplate:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of both texts: another template makes verdicts incomparable."""
-        return hashlib.sha256(f"{self.system}\0{self.user}".encode()).hexdigest()
+        return text_hash(f"{self.system}\0{self.user}").hexdigest()
 
     def messages(self, quoted: Quoted) -> Sequence[Message]:
         """The chat messages that put ``quoted`` before a judge; a pure function of both."""
@@ -116,9 +116,9 @@ def _fence_number(quoted: Quoted) -> str:
     """
     texts = [quoted.prompt, quoted.answer_a, quoted.answer_b, quoted.reference or "", quoted.rubric or ""]
     seed = "\0".join(texts)
-    number = hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    number = text_hash(seed).hexdigest()[:12]
     while any(number in text for text in texts):
-        number = hashlib.sha256(number.encode()).hexdigest()[:12]
+        number = text_hash(number).hexdigest()[:12]
     return number
 
 

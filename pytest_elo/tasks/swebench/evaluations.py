@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo.tasks.swebench.grading import GRADER_VERSION
 from pytest_elo.tasks.swebench.locks import exclusive, slot
 from pytest_elo.tasks.swebench.runner import Evaluation
@@ -29,7 +30,7 @@ def cached_evaluation(
     path = folder / key[:2] / f"{key}.json.gz"
     with exclusive(path.with_suffix(".lock")):
         if path.is_file():
-            return Evaluation.from_dict(json.loads(gzip.decompress(path.read_bytes())))
+            return Evaluation.from_dict(parse_json(gzip.decompress(path.read_bytes())))
         with slot(folder / "running", max_workers):
             evaluation = run()
         if evaluation.verdict.reason != "timeout":

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import DataError
 from pytest_elo.tasks.swebench.diffs import is_empty, read_changes
 from pytest_elo.tasks.swebench.logparsers import PARSERS, parser_of_repository
@@ -124,7 +125,7 @@ def _tests(row: Mapping[str, Any], column: str, where: str) -> tuple[str, ...]:
     value = row[column]
     if isinstance(value, str):
         try:
-            value = json.loads(value)
+            value = parse_json(value)
         except ValueError as error:
             raise DataError(f"{where}: column {column!r} is neither a list nor the JSON of one ({error})") from None
     if hasattr(value, "tolist"):  # parquet readers give arrays
@@ -143,9 +144,9 @@ def _parser(row: Mapping[str, Any], repo: str, where: str) -> str:
             f"{where}: column 'log_parser' is missing and {repo} is not one of the benchmark's Python "
             f"repositories; add one of {', '.join(sorted(PARSERS))}"
         )
-    if name not in PARSERS:
+    if not isinstance(name, str) or name not in PARSERS:
         raise DataError(f"{where}: column 'log_parser' names {name!r}, which is not supported (Python parsers only)")
-    return str(name)
+    return name
 
 
 def _test_command(row: Mapping[str, Any], repo: str, test_patch: str, where: str, own: str) -> str:

@@ -7,11 +7,11 @@ that touches a *protected* file (what configures the graded tests) is applied wi
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from pytest_elo._text import text_hash
 from pytest_elo.tasks.swebench.diffs import HUNK, named_paths, read_changes, without_binary
 
 __all__ = [
@@ -128,7 +128,7 @@ def patch_key(diff: str) -> str | None:
         lines = [line.rstrip() for line in _changed_lines(change.text)]
         if lines or change.old != change.new:
             parts += [f"{change.old} -> {change.new}", *lines]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest() if parts else None
+    return text_hash("\n".join(parts)).hexdigest() if parts else None
 
 
 def _changed_lines(text: str) -> Iterable[str]:

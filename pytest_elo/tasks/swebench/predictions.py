@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import DataError
 
 __all__ = ["Prediction", "read_predictions", "write_predictions"]
@@ -83,7 +84,7 @@ def _entries(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _loads(text: str, where: str) -> Any:
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError as error:
         raise DataError(f"{where}: not valid JSON ({error})") from None
 

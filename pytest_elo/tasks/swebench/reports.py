@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._forms import known, listed, maybe, text
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import DataError
 from pytest_elo.tasks.swebench.errors import RunnerError
 from pytest_elo.tasks.swebench.grading import Reason, TestSplit, Verdict, unrun
@@ -17,6 +18,13 @@ from pytest_elo.tasks.swebench.sandbox.cell import Furnish
 from pytest_elo.tasks.swebench.session import ShellSession
 
 __all__ = ["ReportRunner"]
+
+
+_SPLIT = known(success=listed(text), failure=listed(text))
+TESTED = known(tests_status=maybe(known(FAIL_TO_PASS=_SPLIT, PASS_TO_PASS=_SPLIT)), infra_failure_reason=maybe(text))
+SUMMARY = dict.fromkeys(
+    ("unresolved_ids", "resolved_ids", "empty_patch_ids", "error_ids", "infra_failure_ids"), listed(text)
+)
 
 
 class ReportRunner:
@@ -65,17 +73,21 @@ class ReportRunner:
 
     def _read(self, path: Path) -> None:
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))
+            values = parse_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise DataError(f"{path}: not a JSON report ({error})") from None
         if not isinstance(values, dict):
             raise DataError(f"{path}: not a report of the official harness")
+        if wrong := sorted(key for key in SUMMARY.keys() & values.keys() if not SUMMARY[key](values[key])):
+            raise DataError(f"{path}: {wrong[0]!r} is no list of instances; not an official report")
         if "resolved_ids" in values:
             self._entries.update(_from_summary(values))
             return
         for instance_id, entry in values.items():
             if not isinstance(entry, dict) or "resolved" not in entry:
                 raise DataError(f"{path}: entry {instance_id!r} has no 'resolved'; not an official report")
+            if not TESTED(entry):
+                raise DataError(f"{path}: entry {instance_id!r} has other 'tests_status' than an official report")
             self._entries[instance_id] = entry
             diff = path.with_name("patch.diff")
             if diff.is_file() and len(values) == 1:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.tasks.swebench.instance import Instance, instance_from_row
 
@@ -118,7 +118,7 @@ def _row(line: str, where: str) -> Row:
 
 def _loads(text: str, where: str) -> Any:
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError as error:
         raise DataError(f"{where}: not valid JSON ({error})") from None
 

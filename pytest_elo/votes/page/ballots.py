@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_elo._parse import parse_json
+from pytest_elo._text import text_hash
 from pytest_elo.errors import DataError
+from pytest_elo.ledger.read import TEXT, Types, check_types
 from pytest_elo.ledger.rundir import CONTESTS
 from pytest_elo.tasks.arena.judging import Pair, failure_of
 from pytest_elo.votes.contests import pairs_of_run
@@ -18,6 +20,10 @@ from pytest_elo.votes.contests import pairs_of_run
 __all__ = ["BALLOTS", "Ballot", "ballots_of", "read_ballots", "write_ballots"]
 
 BALLOTS = "ballots.jsonl"
+TYPES: Types = {
+    **dict.fromkeys(("task_id", "item_id", "prompt", "a", "b", "answer_a", "answer_b"), TEXT),
+    "repeat": ("a whole number", int),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +43,7 @@ class Ballot:
     def ballot_id(self) -> str:
         """Names the pair and tells nothing about the policies."""
         parts = [self.task_id, self.item_id, str(self.repeat), *sorted((self.a, self.b))]
-        return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+        return text_hash("\0".join(parts)).hexdigest()[:16]
 
 
 def ballots_of(pairs: Iterable[Pair]) -> tuple[Ballot, ...]:
@@ -81,6 +87,8 @@ def read_ballots(directory: Path) -> Sequence[Ballot]:
         raise DataError(
             f"{path}: cannot be read ({error.strerror}); give the directory of a run with an arena task"
         ) from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 (byte {error.start})") from None
     found: dict[str, Ballot] = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
@@ -100,7 +108,8 @@ def _of_a_run(directory: Path) -> Sequence[Ballot]:
 
 def _ballot(line: str, where: str) -> Ballot:
     try:
-        values = json.loads(line)
+        values = parse_json(line)
+        check_types(values, TYPES, where)
         ballot = Ballot(**{f.name: values[f.name] for f in dataclasses.fields(Ballot) if f.name in values})
     except (ValueError, TypeError) as error:
         raise DataError(f"{where}: not a ballot ({error})") from None

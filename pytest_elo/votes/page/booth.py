@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, get_args
 
+from pytest_elo._text import text_hash
 from pytest_elo.errors import DataError
 from pytest_elo.votes.agreement import agreement_of
 from pytest_elo.votes.page.ballots import Ballot, read_ballots
@@ -165,4 +165,4 @@ def _swapped(voter: str, ballot_id: str) -> bool:
 
 
 def _mixed(voter: str, ballot_id: str, what: str) -> bytes:
-    return hashlib.sha256(f"{voter}\0{ballot_id}\0{what}".encode()).digest()
+    return text_hash(f"{voter}\0{ballot_id}\0{what}").digest()

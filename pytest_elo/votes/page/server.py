@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -13,8 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
+from pytest_elo._parse import parse_json
+from pytest_elo._text import text_hash
 from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.ledger.rundir import CONTESTS
 from pytest_elo.votes.page.booth import Booth
@@ -88,16 +89,16 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if not self._from_here():
             return self._fail(HTTPStatus.FORBIDDEN, "this page answers on loopback only")
-        url = urlsplit(self.path)
-        if url.path == "/":
+        path, _, query = self.path.partition("?")
+        if path == "/":
             return self._send(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page)
-        if url.path == "/api/ballot":
-            voter = parse_qs(url.query).get("voter", [""])[0]
+        if path == "/api/ballot":
+            voter = parse_qs(query).get("voter", [""])[0]
             return self._answer(lambda: self._state(voter))
         return self._fail(HTTPStatus.NOT_FOUND, "no such page")
 
     def do_POST(self) -> None:
-        action = self._actions.get(urlsplit(self.path).path)
+        action = self._actions.get(self.path.partition("?")[0])
         body = self._body()
         if not self._from_here() or not self._same_origin() or body is None:
             self.close_connection = True
@@ -155,7 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get_content_type() != "application/json":
             return None
         try:
-            body = json.loads(content)
+            body = parse_json(content)
         except ValueError:
             return None
         return body if isinstance(body, dict) else None
@@ -194,5 +195,5 @@ def _asset(name: str) -> str:
 
 
 def _hash(name: str) -> str:
-    digest = hashlib.sha256(_asset(name).encode()).digest()
+    digest = text_hash(_asset(name)).digest()
     return f"sha256-{base64.b64encode(digest).decode()}"

@@ -6,9 +6,9 @@ order in which the judge saw them, so nothing can be said about slots.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
 
+from pytest_elo._text import text_hash
 from pytest_elo.errors import DataError
 from pytest_elo.votes.readers.base import Reader, answer_style, has_fields, null
 from pytest_elo.votes.records import Vote, Winner
@@ -24,7 +24,7 @@ def _votes(row: Row, judge: str) -> Iterable[Vote]:
     instruction = str(row.values.get("instruction") or f"{row.path.name}:{row.line}")
     yield Vote(
         task_id="arena",
-        item_id=hashlib.sha256(instruction.encode()).hexdigest()[:16],
+        item_id=text_hash(instruction).hexdigest()[:16],
         a=str(row.need("generator_1")),
         b=str(row.need("generator_2")),
         winner=winner,

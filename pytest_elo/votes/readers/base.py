@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_elo._parse import parse_json
 from pytest_elo.errors import DataError
 from pytest_elo.votes.records import Vote, Winner
 from pytest_elo.votes.rows import Row
@@ -71,7 +71,7 @@ def text_of_turns(turns: object) -> str | None:
     """The assistant's words in a conversation: OpenAI-like messages, content parts, or a JSON list."""
     if isinstance(turns, str):
         try:
-            return text_of_turns(json.loads(turns))
+            return text_of_turns(parse_json(turns))
         except ValueError:
             return turns
     if not isinstance(turns, list):

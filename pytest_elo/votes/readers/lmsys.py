@@ -39,7 +39,7 @@ LABELS: dict[str, Winner] = {
 def _votes(row: Row, judge: str) -> Iterable[Vote]:
     winner = winner_of(row, "winner", LABELS)
     voters = [row.values.get(field) for field in ("judge", "evaluation_session_id")]
-    voter = next((v for v in voters if not null(v)), judge)
+    voter = next((v for v in voters if not null(v) and v != []), judge)
     yield Vote(
         task_id="arena",
         item_id=item_of(row, "question_id", "id"),

@@ -17,8 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from pytest_elo._forms import Form, each, flag, listed, maybe, text
+from pytest_elo._parse import parse_json
+from pytest_elo._text import shorten
 from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.tasks.swebench.instance import Instance
 from pytest_elo.tasks.swebench.locks import build_once
@@ -27,7 +30,15 @@ from pytest_elo.tasks.swebench.sandbox.cell import Network
 __all__ = ["Environment", "EnvironmentSpec", "build_environment", "known_specs", "spec_for"]
 
 _DEFAULT_INSTALL = "python -m pip install -e ."
-_KEYS = {"python", "requirements", "install", "pre_install", "environment", "network", "site_on_path"}
+FORMS: Mapping[str, Form] = {
+    "python": text,
+    "requirements": listed(text),
+    "install": text,
+    "pre_install": listed(text),
+    "environment": each(text),
+    "network": maybe(lambda value: value in get_args(Network)),
+    "site_on_path": flag,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,7 +236,7 @@ def _ask(executable: str) -> tuple[Path, str, Path] | None:
 
 def _entries(path: Path) -> dict[str, Any]:
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries = parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: not a JSON file of environments ({error})") from None
     if not isinstance(entries, dict):
@@ -236,10 +247,12 @@ def _entries(path: Path) -> dict[str, Any]:
 def _spec(entry: Any, where: str) -> EnvironmentSpec:
     if not isinstance(entry, dict) or "python" not in entry or "requirements" not in entry:
         raise DataError(f"{where}: an environment needs 'python' and 'requirements'")
-    if unknown := sorted(set(entry) - _KEYS):
-        raise DataError(f"{where}: unknown key {unknown[0]!r} (known: {', '.join(sorted(_KEYS))})")
+    if unknown := sorted(set(entry) - FORMS.keys()):
+        raise DataError(f"{where}: unknown key {unknown[0]!r} (known: {', '.join(sorted(FORMS))})")
+    if wrong := sorted(key for key, value in entry.items() if not FORMS[key](value)):
+        raise DataError(f"{where}: {wrong[0]} is {shorten(repr(entry[wrong[0]]), 60)}, which it cannot be")
     return EnvironmentSpec(
-        python=str(entry["python"]),
+        python=entry["python"],
         requirements=tuple(entry["requirements"]),
         install=entry.get("install", _DEFAULT_INSTALL),
         pre_install=tuple(entry.get("pre_install", ())),
