@@ -50,6 +50,7 @@ def dump(snapshot: Snapshot) -> str:
         **({"prices_date": facts.prices_date} if facts.prices_date else {}),
         "answers": facts.answers,
         "strategies": facts.strategies,
+        **({"unscored": snapshot.unscored} if snapshot.unscored else {}),
     }
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in (header, *_rows(snapshot)))
 
@@ -96,7 +97,7 @@ def load(path: Path, name: str) -> Snapshot:
             cells.update(_cells(record))
         except (AttributeError, KeyError, TypeError, ValueError):
             raise DataError(f"{path}, line {number}: no item of a baseline; write the file anew") from None
-    return Snapshot(name, _facts(records[0]), cells)
+    return Snapshot(name, _facts(records[0]), cells, records[0].get("unscored", {}))
 
 
 def _record(path: Path, number: int, line: str) -> dict[str, Any]:
