@@ -119,6 +119,16 @@ class Settings:
         named = self.tasks.get(task_id, {}).get("strategies")
         return tuple(spec for spec in self.strategies if named is None or spec.name in named)
 
+    def why_unanchored(self, task_id: str) -> str | None:
+        """Why a task cannot be aligned with the others; ``None`` if it can, or is to be dropped from the ratings."""
+        named = self.tasks.get(task_id, {}).get("strategies")
+        if named is None or self.anchor in named or self.rating.missing_anchor == "drop":
+            return None
+        return (
+            f"{self.path or 'settings'}: tasks.{task_id}.strategies lacks the anchor {self.anchor!r}, on which tasks "
+            "are aligned; add it, or set rating.missing_anchor to drop"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
@@ -313,12 +323,6 @@ def _check(settings: Settings, declared: list[str]) -> None:
         raise ConfigError(
             f"{where}: the anchor {settings.anchor!r} is no strategy{did_you_mean(str(settings.anchor), declared)}"
         )
-    for task, options in settings.tasks.items():
-        if settings.rating.missing_anchor == "error" and settings.anchor not in (options.get("strategies") or declared):
-            raise ConfigError(
-                f"{where}: tasks.{task}.strategies lacks the anchor {settings.anchor!r}, on which tasks are aligned; "
-                "add it, or set rating.missing_anchor to drop"
-            )
     for name, choices in _CHOICES.items():
         value = getattr(settings.rating, name)
         if value not in choices:

@@ -182,7 +182,12 @@ class Controller:
         self.expected.update(dict.fromkeys(node_ids))
 
     def collection_failed(self, text: str) -> None:
-        self._usage_error = self._usage_error or USAGE_PREFIX in text
+        if USAGE_PREFIX not in text:
+            return
+        self._usage_error = True
+        if not self._config.option.continue_on_collection_errors:
+            # pytest stops here by itself; xdist would go on and buy the items of the other tests
+            self.request_stop("a task cannot be run as it is set up")
 
     def saw(self, report: pytest.TestReport) -> None:
         """Take the events a report carries, and remember that its item has ended."""
@@ -245,7 +250,7 @@ class Controller:
     def finish(self, exit_status: int) -> int:
         """Write the run directory, rate it, and return the session's exit status."""
         if self.plan is None:
-            return exit_status
+            return USAGE_ERROR if self._is_usage_error(exit_status) else exit_status
         self.stop_reason = self.run_dir.stop_reason
         if self.stop_reason is None and exit_status not in (OK, TESTS_FAILED, NOTHING_COLLECTED):
             self.stop_reason = "the session ended early"
@@ -365,7 +370,7 @@ class Controller:
     def _exit_status(self, status: int) -> int:
         from pytest_elo.gates.results import exit_code
 
-        if self._usage_error and status in (OK, TESTS_FAILED, INTERRUPTED):
+        if self._is_usage_error(status):
             return USAGE_ERROR
         if status == NOTHING_COLLECTED and self.plan is not None and (self.plan.done or self.ledger.whole):
             status = OK  # nothing was missing of a resumed run, or all items are other shards'
@@ -379,6 +384,9 @@ class Controller:
         if status == OK and self.missing():
             return TESTS_FAILED
         return status
+
+    def _is_usage_error(self, status: int) -> bool:
+        return self._usage_error and status in (OK, TESTS_FAILED, INTERRUPTED)
 
 
 def _earlier_stores(path: Path) -> list[Path]:

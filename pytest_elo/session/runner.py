@@ -161,6 +161,13 @@ class Runner:
                 self.journal.adaptive(key.task_id, str(key.task.path))
                 break
 
+    def unanchored(self, items: Sequence[pytest.Item]) -> Iterator[tuple[str, str]]:
+        """Of each task among ``items`` that cannot be aligned with the others: a test of it, and why."""
+        tests = {trial.task_id: item.nodeid.partition("[")[0] for item in items for trial in trials_of(item)}
+        for task_id, test in sorted(tests.items()):
+            if why := self.settings.why_unanchored(task_id):
+                yield test, why
+
     def require_condition(self, keys: Sequence[Key]) -> None:
         """Refuse to resume a run whose items, prompts or rules are not these any more.
 
