@@ -80,6 +80,8 @@ class Settings:
     """Whether an address was chosen explicitly; then a missing key is an error, not a reason to replay."""
     timeout_s: float = 120.0
     max_retries: int = 4
+    patience_s: float = 120.0
+    """Seconds that a gateway which cannot be reached any more is waited for."""
     allow_model_substitution: bool = False
     model: str | None = None
     models: Mapping[str, Any] = field(default_factory=dict)
@@ -192,7 +194,7 @@ _TOP = {
     "prices",
     "output_elo",
 }
-_GATEWAY = {"base_url", "api_key_env", "timeout_s", "max_retries", "allow_model_substitution"}
+_GATEWAY = {"base_url", "api_key_env", "timeout_s", "max_retries", "patience_s", "allow_model_substitution"}
 _RATING = set(RatingSettings.__dataclass_fields__)
 
 
@@ -223,7 +225,7 @@ def _from_document(document: Document) -> Settings:
         values |= {"base_url": gateway["base_url"], "base_url_from": origin, "gateway_configured": True}
     if "api_key_env" in gateway:
         values["key_variable"] = gateway["api_key_env"]
-    for key in ("timeout_s", "max_retries", "allow_model_substitution"):
+    for key in ("timeout_s", "max_retries", "patience_s", "allow_model_substitution"):
         if key in gateway:
             values[key] = gateway[key]
     for key in _PLAIN:
@@ -346,5 +348,7 @@ def _check(settings: Settings, declared: list[str]) -> None:
         raise ConfigError(f"{where}: rating.level is {settings.rating.level!r}; give a share such as 0.95")
     if not _is_number(settings.timeout_s) or not 0 < settings.timeout_s < 1e9:
         raise ConfigError(f"{where}: gateway.timeout_s is {settings.timeout_s!r}; give seconds above 0")
+    if not _is_number(settings.patience_s) or not 0 <= settings.patience_s < 1e9:
+        raise ConfigError(f"{where}: gateway.patience_s is {settings.patience_s!r}; give seconds of at least 0")
     if not isinstance(settings.base_url, str):
         raise ConfigError(f"{where}: gateway.base_url is {settings.base_url!r}; give an address as text")

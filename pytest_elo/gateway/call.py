@@ -125,6 +125,7 @@ class Call(Exchange):
             now=time.time(),
             time_left_s=self._time_left_s(),
             jitter=random.Random(f"{self.record.call_id}/{len(self.record.attempts)}").random(),
+            unreached_s=self.rules.unreached_s,
         )
 
     def _delivered(self, reading: Reading, body: Mapping[str, Any] | None) -> Delivered:
