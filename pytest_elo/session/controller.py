@@ -274,7 +274,7 @@ class Controller:
             self._judge_what_waits()
         self.run_dir.write(self.ledger)
         write_task_files(self.run_dir.path, self.ledger.outcomes())
-        self._facts["notes"] = sorted({*self._facts["notes"], *self.ledger.notes})
+        self._facts["notes"] = sorted({*self._facts["notes"], *self.ledger.notes, *filter(None, [self.ledger.damage])})
         self._facts["expected"] = self.ledger.expected
         self._facts |= {"whole": self.ledger.whole} if self.ledger.whole is not None else {}
         partial = partial_tiers(self.ledger) if self.stop_reason is not None else []

@@ -130,6 +130,9 @@ class Runner:
             self._gateway = open_gateway(
                 self.settings, self.plan, self.sink, self.run_dir.path, self._workers, self._time_left_s, ship
             )
+            recordings = self._gateway.recordings
+            if recordings is not None and recordings.torn:
+                self.journal.note(f"{len(recordings.torn)} replies in responses/ are torn: not found, bought anew")
         return self._gateway
 
     @property
