@@ -185,7 +185,8 @@ class Controller:
         if USAGE_PREFIX not in text:
             return
         self._usage_error = True
-        if not self._config.option.continue_on_collection_errors:
+        option = self._config.option
+        if getattr(option, "dist", "no") != "no" and not option.continue_on_collection_errors:
             # pytest stops here by itself; xdist would go on and buy the items of the other tests
             self.request_stop("a task cannot be run as it is set up")
 
