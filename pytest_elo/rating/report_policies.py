@@ -227,9 +227,12 @@ def _ranks(analysis: Analysis) -> tuple[dict[int, RankInterval], float | None]:
     if combined.penalised.any() or np.isnan(combined.delta.df[rated[rated != analysis.anchor]]).any():
         return {}, None
     covariance = combined.covariance[np.ix_(rated, rated)]
-    ranks, critical = rank_intervals(
-        combined.delta.value[rated], covariance, level=analysis.settings.level, seed=analysis.settings.seed
-    )
+    level, seed = analysis.settings.level, analysis.settings.seed
+
+    def alike(i: int, k: int) -> float:
+        return analysis.alike(int(rated[i]), int(rated[k]), level) or 0.0
+
+    ranks, critical = rank_intervals(combined.delta.value[rated], covariance, alike, level=level, seed=seed)
     return dict(zip(rated.tolist(), ranks, strict=True)), critical
 
 

@@ -120,6 +120,7 @@ def test_a_gain_that_every_item_shows_alike_is_no_certainty_either():
     assert measure.value == pytest.approx(400 * math.log10(3))
     assert measure.interval.low < 0 < measure.interval.high
     assert report.ladders[0].verdict.code == "UNDECIDED"
+    assert {(row.rank.best, row.rank.worst) for row in report.policies} == {(1, 2)}
 
 
 def test_a_tied_task_in_a_mean_over_tasks_is_called_out():
