@@ -21,8 +21,8 @@ class RetryPolicy:
     ``delay`` doubles from ``first_delay_s`` up to ``longest_delay_s``, then loses up to a half at random, so
     that workers which failed together do not come back together. A ``Retry-After`` of the gateway is obeyed
     exactly (plus up to a tenth) as long as it fits in the time left. Rate limits are the gateway asking for
-    patience, not a failure, so they have a count of their own. A gateway that cannot be reached is waited for by
-    time: a network that is gone for a minute fails every call, however often each is tried meanwhile.
+    patience, not a failure, so they have a count of their own. So has a gateway that cannot be reached, and it is
+    waited for by time: a network that is gone for a minute fails every call, however often each is tried.
     """
 
     max_attempts: int = 6

@@ -153,18 +153,19 @@ def test_two_runs_of_one_id_are_told_apart(suite: Suite, answer) -> None:
 
 
 class Outage:
-    """Stops a gateway after some requests, and lets another answer on its port some time later."""
+    """Stops a gateway after some requests; another answers on its port after ``seconds``, or only after ``end``."""
 
-    def __init__(self, gateway: LoopbackGateway, script, after: int, seconds: float) -> None:
+    def __init__(self, gateway: LoopbackGateway, script, after: int, seconds: float | None = None) -> None:
         self.second = LoopbackGateway(script, port=gateway.port)
         self._first, self._after, self._seconds = gateway, after, seconds
+        self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         until(lambda: len(self._first.requests) >= self._after)
         self._first.stop()
-        time.sleep(self._seconds)
+        self._over.wait(self._seconds)
         self.second.__enter__()
 
     @property
@@ -172,8 +173,16 @@ class Outage:
         return [*self._first.requests, *self.second.requests]
 
     def end(self) -> None:
+        self._over.set()
         self._thread.join(60)
         self.second.stop()
+
+
+def assert_accounted(run: Run, outage: Outage) -> None:
+    """What the gateway saw is a row each; besides there are rows of what reached nobody, and of what broke off in a
+    connection that was just going down, of which nobody knows whether it was seen."""
+    unseen = len(run.rows) - len(lost(run)) - len(outage.requests)
+    assert 0 <= unseen <= sum(row["error_kind"] == "reset" for row in run.rows)
 
 
 def lost(run: Run) -> list[dict[str, object]]:
@@ -191,7 +200,7 @@ def test_a_network_that_is_gone_for_a_while_is_waited_for(suite: Suite, slow_ans
     assert run.exit_code == 0, run.output
     assert len(run.outcomes) == 16
     assert all(outcome["status"] in ("correct", "wrong") for outcome in run.outcomes)
-    assert len(run.rows) - len(lost(run)) == len(outage.requests)
+    assert_accounted(run, outage)
     assert len(lost(run)) > 4
     assert sum(row["total_tokens"] for row in lost(run)) == 0
     assert f"({len([row for row in run.rows if row['status'] != 'ok'])} failed)" in run.output
@@ -200,7 +209,7 @@ def test_a_network_that_is_gone_for_a_while_is_waited_for(suite: Suite, slow_ans
 def test_a_network_that_does_not_come_back_costs_its_items_and_no_more(suite: Suite, slow_answer) -> None:
     suite.set(gateway={"max_retries": 1, "patience_s": 0})
     with LoopbackGateway(slow_answer) as gateway:
-        outage = Outage(gateway, slow_answer, after=9, seconds=20)
+        outage = Outage(gateway, slow_answer, after=9)
         run = suite.live(gateway, "-n", "0", "--elo-concurrency", "4")
         assert run.exit_code == 1, run.output
         kept = {(o["item_id"], o["strategy"]) for o in run.outcomes if o["status"] != "infra_error"}
@@ -222,7 +231,7 @@ def test_a_gateway_that_restarts_in_mid_run_costs_rows_and_no_item(suite: Suite,
     assert run.exit_code == 0, run.output
     assert len(run.outcomes) == 16
     broken = [row for row in run.rows if row["error_kind"] == "reset"]
-    assert len(run.rows) - len(lost(run)) == len(outage.requests)
+    assert_accounted(run, outage)
     # what broke off was billed by the gateway perhaps: the row says from nothing to how much
     assert all(row["total_tokens"] < row["total_tokens_high"] for row in broken)
 
