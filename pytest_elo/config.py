@@ -79,6 +79,8 @@ class Settings:
     """Whether an address was chosen explicitly; then a missing key is an error, not a reason to replay."""
     timeout_s: float = 120.0
     max_retries: int = 4
+    patience_s: float = 120.0
+    """Seconds that a gateway which cannot be reached any more is waited for."""
     allow_model_substitution: bool = False
     model: str | None = None
     models: Mapping[str, Any] = field(default_factory=dict)
@@ -117,6 +119,16 @@ class Settings:
         """Those that a task's items run under: all, or what its ``strategies`` names of the selected ones."""
         named = self.tasks.get(task_id, {}).get("strategies")
         return tuple(spec for spec in self.strategies if named is None or spec.name in named)
+
+    def why_unanchored(self, task_id: str) -> str | None:
+        """Why a task cannot be aligned with the others; ``None`` if it can, or is to be dropped from the ratings."""
+        named = self.tasks.get(task_id, {}).get("strategies")
+        if named is None or self.anchor in named or self.rating.missing_anchor == "drop":
+            return None
+        return (
+            f"{self.path or 'settings'}: tasks.{task_id}.strategies lacks the anchor {self.anchor!r}, on which tasks "
+            "are aligned; add it, or set rating.missing_anchor to drop"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +193,7 @@ _TOP = {
     "prices",
     "output_elo",
 }
-_GATEWAY = {"base_url", "api_key_env", "timeout_s", "max_retries", "allow_model_substitution"}
+_GATEWAY = {"base_url", "api_key_env", "timeout_s", "max_retries", "patience_s", "allow_model_substitution"}
 _RATING = set(RatingSettings.__dataclass_fields__)
 
 
@@ -212,7 +224,7 @@ def _from_document(document: Document) -> Settings:
         values |= {"base_url": gateway["base_url"], "base_url_from": origin, "gateway_configured": True}
     if "api_key_env" in gateway:
         values["key_variable"] = gateway["api_key_env"]
-    for key in ("timeout_s", "max_retries", "allow_model_substitution"):
+    for key in ("timeout_s", "max_retries", "patience_s", "allow_model_substitution"):
         if key in gateway:
             values[key] = gateway[key]
     for key in _PLAIN:
@@ -312,12 +324,6 @@ def _check(settings: Settings, declared: list[str]) -> None:
         raise ConfigError(
             f"{where}: the anchor {settings.anchor!r} is no strategy{did_you_mean(str(settings.anchor), declared)}"
         )
-    for task, options in settings.tasks.items():
-        if settings.rating.missing_anchor == "error" and settings.anchor not in (options.get("strategies") or declared):
-            raise ConfigError(
-                f"{where}: tasks.{task}.strategies lacks the anchor {settings.anchor!r}, on which tasks are aligned; "
-                "add it, or set rating.missing_anchor to drop"
-            )
     for name, choices in _CHOICES.items():
         value = getattr(settings.rating, name)
         if value not in choices:
@@ -341,5 +347,7 @@ def _check(settings: Settings, declared: list[str]) -> None:
         raise ConfigError(f"{where}: rating.level is {settings.rating.level!r}; give a share such as 0.95")
     if not _is_number(settings.timeout_s) or not 0 < settings.timeout_s < 1e9:
         raise ConfigError(f"{where}: gateway.timeout_s is {settings.timeout_s!r}; give seconds above 0")
+    if not _is_number(settings.patience_s) or not 0 <= settings.patience_s < 1e9:
+        raise ConfigError(f"{where}: gateway.patience_s is {settings.patience_s!r}; give seconds of at least 0")
     if not isinstance(settings.base_url, str):
         raise ConfigError(f"{where}: gateway.base_url is {settings.base_url!r}; give an address as text")

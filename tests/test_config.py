@@ -146,6 +146,6 @@ def test_what_no_file_can_say(write, name, text, said):
 def test_the_option_decides_what_becomes_of_a_task_without_the_anchor(write):
     text = "strategies: {a: {kind: single}, b: {kind: single}}\ntasks: {sums: {strategies: [b]}}\n"
     elo = write("elo.yaml", text)
-    with pytest.raises(ConfigError, match="lacks the anchor 'a'"):
-        load(elo)
-    assert load(elo, Overrides(missing_anchor="drop")).rating.missing_anchor == "drop"
+    assert "tasks.sums.strategies lacks the anchor 'a'" in load(elo).why_unanchored("sums")
+    assert load(elo).why_unanchored("another") is None
+    assert load(elo, Overrides(missing_anchor="drop")).why_unanchored("sums") is None

@@ -57,3 +57,19 @@ def test_links_between_pages_lead_somewhere() -> None:
         if "://" not in target and not (page.parent / target).exists()
     ]
     assert broken == []
+
+
+def test_every_fault_in_the_table_is_held_by_a_test() -> None:
+    page = (ROOT / "docs/running.md").read_text(encoding="utf-8")
+    table = page.partition("## Faults")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line.startswith("| ")]
+    held_by = [row[-1].strip("`") for row in rows[2:]]
+    written = {
+        name
+        for path in (ROOT / "tests/session").glob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    }
+    assert len(held_by) >= 13
+    assert [name for name in held_by if name not in written] == []
+    faults = set(re.findall(r"^def (test_\w+)", (ROOT / "tests/session/test_faults.py").read_text(), re.MULTILINE))
+    assert sorted(faults - set(held_by)) == []

@@ -31,6 +31,7 @@ FACTS: Types = {
     **dict.fromkeys(("endpoint", "started", "prices_date", "answers"), TEXT),
     "models": ("a list", list),
     "strategies": ("an object", dict),
+    "unscored": ("an object", dict),
     "seed": ("a whole number or null", (int, type(None))),
 }
 
@@ -59,6 +60,7 @@ def dump(snapshot: Snapshot) -> str:
         **({"prices_date": facts.prices_date} if facts.prices_date else {}),
         "answers": facts.answers,
         "strategies": facts.strategies,
+        **({"unscored": snapshot.unscored} if snapshot.unscored else {}),
     }
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in (header, *_rows(snapshot)))
 
@@ -106,7 +108,7 @@ def load(path: Path, name: str) -> Snapshot:
         except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError):
             raise DataError(f"{path}, line {number}: no item of a baseline; write the file anew") from None
     check_types(records[0], FACTS, f"{path}, line 1")
-    return Snapshot(name, _facts(records[0]), cells)
+    return Snapshot(name, _facts(records[0]), cells, records[0].get("unscored", {}))
 
 
 def _record(path: Path, number: int, line: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import stdev
 from typing import Any
 
@@ -12,14 +12,15 @@ from pytest_elo.gates.pairing import Pairing, pair
 from pytest_elo.gates.snapshot import Snapshot
 from pytest_elo.rating.paired import tango_interval
 from pytest_elo.rating.power import items_needed
-from pytest_elo.rating.quantiles import student_quantile
+from pytest_elo.rating.quantiles import share_unseen, student_quantile
 
 __all__ = ["Change", "Difference", "changes"]
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """After minus before, with a two-sided interval; ends are ``None`` where one item has no spread."""
+    """After minus before, with a two-sided interval; ends are ``None`` where one item has no spread, and for tokens
+    and USD where every item changed by the same."""
 
     before: float
     after: float
@@ -111,10 +112,15 @@ def _usd(pairing: Pairing, level: float) -> Difference | None:
 
 
 def _score(after: Sequence[float], before: Sequence[float], pairing: Pairing, level: float) -> Difference:
-    """Tango's interval for right and wrong, Student's t on items otherwise."""
-    if any(value not in (0.0, 1.0) for value in (*after, *before)):
-        return _paired([100 * value for value in after], [100 * value for value in before], level)
+    """Tango's interval for right and wrong, Student's t on items otherwise; where no item changed by more or less than
+    the others, what so many items may have missed."""
     n = len(after)
+    if any(value not in (0.0, 1.0) for value in (*after, *before)):
+        change = _paired([100 * value for value in after], [100 * value for value in before], level)
+        if n < 2 or change.low is not None:
+            return change
+        unseen = 100 * share_unseen(n, 0.5 * (1.0 - level))
+        return replace(change, low=change.value - unseen, high=change.value + unseen)
     low, high = tango_interval(len(pairing.worse), len(pairing.better), n, level=level)
     mean_before, mean_after = 100 * math.fsum(before) / n, 100 * math.fsum(after) / n
     return Difference(mean_before, mean_after, mean_after - mean_before, 100 * low, 100 * high)
@@ -126,9 +132,10 @@ def _paired(after: Sequence[float], before: Sequence[float], level: float) -> Di
     value = mean_after - mean_before
     if n < 2:
         return Difference(mean_before, mean_after, value, None, None)
-    half = student_quantile(0.5 * (1.0 + level), n - 1.0) * _standard_error(
-        [b - a for a, b in zip(before, after, strict=True)]
-    )
+    se = _standard_error([b - a for a, b in zip(before, after, strict=True)])
+    if se == 0.0:
+        return Difference(mean_before, mean_after, value, None, None)
+    half = student_quantile(0.5 * (1.0 + level), n - 1.0) * se
     return Difference(mean_before, mean_after, value, value - half, value + half)
 
 

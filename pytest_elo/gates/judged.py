@@ -93,12 +93,10 @@ class JudgedRun:
                 yield cost
 
     def _usd(self, scope: Scope, level: float | None) -> Measure:
-        cells: dict[str, list[float]] = defaultdict(list)
-        for (task, _, strategy), cell in self.snapshot.cells.items():
-            if scope.task in (None, task) and scope.strategy in (None, strategy):
-                if cell.usd is None:
-                    return Measure(None, reason="a model has no price; add it under prices.models of elo.yaml")
-                cells[task].append(cell.usd)
+        found = self._of_items(scope, lambda cost: cost.usd)
+        cells = {task: [usd for usd in values if usd is not None] for task, values in found.items()}
+        if sum(map(len, cells.values())) < sum(map(len, found.values())):
+            return Measure(None, reason="a model has no price; add it under prices.models of elo.yaml")
         return self._cost(cells, level)
 
     def _cost(self, cells: Mapping[str, Sequence[float]], level: float | None) -> Measure:
@@ -109,15 +107,21 @@ class JudgedRun:
         return task_mean(cells, level or 0.95)
 
     def _tokens_of_items(self, scope: Scope) -> Mapping[str, Sequence[float]]:
-        """task -> tokens of each item and strategy, means over the repeats; arenas included, which have no score."""
-        found: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+        found = self._of_items(scope, lambda cost: cost.total_tokens)
+        return {task: [tokens for tokens in values if tokens is not None] for task, values in found.items()}
+
+    def _of_items(self, scope: Scope, of: Callable[[Cost], float | None]) -> Mapping[str, Sequence[float | None]]:
+        """task -> what each item cost each strategy, means over the repeats, ``None`` where a repeat's is unknown;
+        arenas included, which have no score."""
+        found: dict[tuple[str, str, str], list[float | None]] = defaultdict(list)
         for outcome in self.within(scope):
             if outcome.status in MODEL_STATUSES:
                 key = (outcome.task_id, outcome.item_id, outcome.strategy)
-                found[key].append(self.totals.cells.get((*key, outcome.repeat), Cost()).total_tokens)
-        tasks: dict[str, list[float]] = defaultdict(list)
-        for (task, _, _), tokens in sorted(found.items()):
-            tasks[task].append(sum(tokens) / len(tokens))
+                found[key].append(of(self.totals.cells.get((*key, outcome.repeat), Cost())))
+        tasks: dict[str, list[float | None]] = defaultdict(list)
+        for (task, _, _), costs in sorted(found.items()):
+            known = [cost for cost in costs if cost is not None]
+            tasks[task].append(sum(known) / len(known) if len(known) == len(costs) else None)
         return tasks
 
     def tokens_high(self, scope: Scope, measure: Measure) -> float | None:

@@ -63,6 +63,8 @@ class Snapshot:
     name: str
     facts: Facts
     cells: Mapping[CellKey, Cell] = field(repr=False)
+    unscored: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """task -> status -> outcomes without a score, which no cell holds: an arena's answers, infrastructure failures"""
 
     @property
     def strategies(self) -> tuple[str, ...]:
@@ -74,11 +76,15 @@ class Snapshot:
 
 
 def snapshot_of(name: str, header: Mapping[str, Any], outcomes: Sequence[Outcome], totals: Totals) -> Snapshot:
-    """The snapshot of a run from its rows; outcomes that have no score are left out."""
+    """The snapshot of a run from its rows; outcomes that have no score are counted apart."""
+    unscored: dict[str, dict[str, int]] = defaultdict(dict)
     groups: dict[CellKey, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
         if is_scored(outcome):
             groups[outcome.task_id, outcome.item_id, outcome.strategy].append(outcome)
+        else:
+            counts = unscored[outcome.task_id]
+            counts[outcome.status] = counts.get(outcome.status, 0) + 1
     facts = Facts(
         models=tuple(sorted({outcome.model for outcome in outcomes})),
         endpoint=str(header.get("identity", "")),
@@ -88,7 +94,10 @@ def snapshot_of(name: str, header: Mapping[str, Any], outcomes: Sequence[Outcome
         prices_date=str((header.get("prices") or {}).get("date") or ""),
         answers=str(header.get("answers", "")),
     )
-    return Snapshot(name, facts, {key: _cell(key, found, totals) for key, found in sorted(groups.items())})
+    cells = {key: _cell(key, found, totals) for key, found in sorted(groups.items())}
+    return Snapshot(
+        name, facts, cells, {task: dict(sorted(counts.items())) for task, counts in sorted(unscored.items())}
+    )
 
 
 def _cell(key: CellKey, outcomes: Sequence[Outcome], totals: Totals) -> Cell:

@@ -46,7 +46,7 @@ class Call(Exchange):
         known = rules.negotiator.adaptations(self.model) if self.model else ()
         self._adaptations: tuple[str, ...] = tuple(dict.fromkeys((*adaptations, *known)))
         self._parts: list[Mapping[str, Any]] = []
-        self._failures: Counter[bool] = Counter()
+        self._failures: Counter[str] = Counter()
 
     def answered(self) -> Delivered | Again:
         reading = self._read()
@@ -116,15 +116,16 @@ class Call(Exchange):
         return body
 
     def _retry_delay(self, reading: Reading) -> float | None:
-        is_rate_limit = reading.error_kind == "rate_limit"
-        self._failures[is_rate_limit] += 1
+        sort = reading.error_kind if reading.error_kind in ("rate_limit", "connect") else "other"
+        self._failures[sort] += 1
         return self.rules.retry.delay(
             reading.error_kind or "",
-            failures=self._failures[is_rate_limit],
+            failures=self._failures[sort],
             headers=self._headers,
             now=time.time(),
             time_left_s=self._time_left_s(),
             jitter=random.Random(f"{self.record.call_id}/{len(self.record.attempts)}").random(),
+            unreached_s=self.rules.unreached_s,
         )
 
     def _delivered(self, reading: Reading, body: Mapping[str, Any] | None) -> Delivered:

@@ -234,6 +234,7 @@ class Exchange(ABC):
             self.rules.meter.close(row)
 
     def _tell_limit(self, reading: Reading, latency_s: float) -> None:
+        self.rules.heard(reading.error_kind)
         if reading.error_kind is None:
             self._limit.succeeded()
         elif reading.error_kind == "rate_limit":

@@ -35,13 +35,15 @@ except ImportError:  # no shared limit on this platform: each process keeps its 
 
 __all__ = ["AdaptiveLimit", "SharedLimits"]
 
-_HEAD = struct.Struct("<dddq")  # limit, pause until, last shrink (Unix times), slots ever claimed
+_HEAD = struct.Struct("<ddddq")  # limit, paused from, pause until, last shrink (Unix times), slots ever claimed
 _SLOT = struct.Struct("<ii")  # process id, requests in flight
 _N_SLOTS = 256
 _SIZE = _HEAD.size + _SLOT.size * _N_SLOTS
 _GROWTH = 0.1
 _SHORTEST_WAIT_S = 0.01
 _LONGEST_WAIT_S = 0.25
+_SKEW_S = 1.0
+"""How far clocks may be apart; a time that lies further ahead was written before the clock went back."""
 
 
 class SharedLimits:
@@ -107,8 +109,8 @@ class AdaptiveLimit:
 
     def admit(self, now: float) -> float:
         """0 when the request may go (then ``release`` must follow), else seconds after which to ask again."""
-        limit, pause_until, _ = self._head()
-        if now < pause_until:
+        limit, paused_from, pause_until, _ = self._head()
+        if paused_from - _SKEW_S <= now < pause_until:
             # spread the return, or everyone comes back in the same millisecond
             return pause_until - now + random.uniform(0, 0.05)
         self._count(1)
@@ -139,13 +141,14 @@ class AdaptiveLimit:
     def rate_limited(self, now: float, retry_after_s: float | None, *, sent: float) -> None:
         """A 429 came for a request sent at ``sent``: halve the limit, pause everyone as the gateway asked."""
         with self._locked():
-            limit, pause_until, last_shrink = self._head()
+            limit, paused_from, pause_until, last_shrink = self._head()
             if retry_after_s is not None:
-                pause_until = max(pause_until, now + retry_after_s)
-            if sent > last_shrink:
+                is_stale = now < paused_from - _SKEW_S
+                paused_from, pause_until = now, max(0.0 if is_stale else pause_until, now + retry_after_s)
+            if sent > last_shrink or now < last_shrink - _SKEW_S:
                 in_use = min(limit, float(max(self.in_flight, 1)))
                 limit, last_shrink = max(in_use / 2, 1.0), now
-            self._set_head(limit, pause_until, last_shrink)
+            self._set_head(limit, (paused_from, pause_until, last_shrink))
         self._successes = 0
 
     def close(self) -> None:
@@ -165,19 +168,17 @@ class AdaptiveLimit:
             self._in_flight = max(self._in_flight + step, 0)
             self._write_slot(self._slot, self._process, self._in_flight)
 
-    def _head(self) -> tuple[float, float, float]:
-        limit, pause_until, last_shrink, _ = _HEAD.unpack_from(self._memory, 0)
-        return limit, pause_until, last_shrink
+    def _head(self) -> tuple[float, float, float, float]:
+        limit, paused_from, pause_until, last_shrink, _ = _HEAD.unpack_from(self._memory, 0)
+        return limit, paused_from, pause_until, last_shrink
 
-    def _set_head(self, limit: float, pause_until: float | None = None, last_shrink: float | None = None) -> None:
-        _, old_pause, old_shrink, n_slots = _HEAD.unpack_from(self._memory, 0)
-        pause = old_pause if pause_until is None else pause_until
-        shrink = old_shrink if last_shrink is None else last_shrink
-        _HEAD.pack_into(self._memory, 0, limit, pause, shrink, n_slots)
+    def _set_head(self, limit: float, times: tuple[float, float, float] | None = None) -> None:
+        _, *old_times, n_slots = _HEAD.unpack_from(self._memory, 0)
+        _HEAD.pack_into(self._memory, 0, limit, *(old_times if times is None else times), n_slots)
 
     def _slots(self) -> list[tuple[int, int]]:
         """(process id, requests in flight) of every slot that was ever claimed."""
-        n_slots = _HEAD.unpack_from(self._memory, 0)[3]
+        n_slots = _HEAD.unpack_from(self._memory, 0)[-1]
         raw = self._memory[_HEAD.size : _HEAD.size + _SLOT.size * n_slots]
         return [(process, count) for process, count in _SLOT.iter_unpack(raw)]
 

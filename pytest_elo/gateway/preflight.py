@@ -64,7 +64,7 @@ def preflight(endpoint: Endpoint, settings: GatewaySettings, sink: Sink, models:
     for model in dict.fromkeys(models):
         check_model_name(model)
         candidates = _candidates(endpoint.base_url) if len(steps) == 2 else [endpoint.base_url]
-        patience = replace(settings.retry, max_attempts=3, max_rate_limited=5, final_kinds=_WRONG_PATH)
+        patience = replace(settings.retry, max_attempts=3, max_rate_limited=5, patience_s=0.0, final_kinds=_WRONG_PATH)
         asked = replace(settings, negotiated=negotiated, shared_directory=None, retry=patience)
         answered = _first_answer(endpoint, asked, sink, model, candidates)
         endpoint, negotiated = answered.endpoint, answered.negotiated

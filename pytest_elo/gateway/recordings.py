@@ -17,7 +17,6 @@ import os
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -26,6 +25,7 @@ from pytest_elo._forms import Form, known, listed, mapping, maybe, number, text,
 from pytest_elo._parse import parse_json
 from pytest_elo._text import shorten, text_hash
 from pytest_elo.errors import ConfigError, DataError
+from pytest_elo.ledger.appending import write_all
 from pytest_elo.records import Tag
 
 __all__ = ["MANIFEST", "Manifest", "Recorded", "Recordings", "merge", "prompt_sha256", "request_key"]
@@ -196,11 +196,14 @@ class Recordings:
         self._restarts: Counter[Scope] = Counter()
         self._lines: dict[tuple[str, ...], Recorded] = {}
         self._bought: dict[tuple[object, ...], Recorded] = {}
+        self.torn: set[str] = set()
+        """Places of lines in response stores that cannot be read: those calls are not found again."""
+        self._closes_line = False
         if mode != "record" and directory is not None:
             self._load(_recording_files(directory))
         if mode == "cache":
             for store in (*stores, shards):
-                self._load(_shard_files(store) if store is not None else [])
+                self._load(_shard_files(store) if store is not None else [], self.torn)
         if shards is not None and mode != "replay":
             self._load_bought(_shard_files(shards))
 
@@ -264,7 +267,7 @@ class Recordings:
         files = [path for path in _shard_files(self._store) if path != self._shard]
         self._load_bought(files)
         if self.mode == "cache":
-            self._load(files)
+            self._load(files, self.torn)
         return True
 
     def _count_lost(self) -> int:
@@ -283,9 +286,13 @@ class Recordings:
             self._shard.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self._shard, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         line = recorded.to_json()
+        data = (line + "\n").encode("utf-8", "replace")
         # on a full disk the reply is not kept; the journal finds out with the row and stops the run
-        with suppress(OSError):
-            os.write(self._file, (line + "\n").encode("utf-8", "replace"))
+        try:
+            write_all(self._file, b"\n" + data if self._closes_line else data)
+            self._closes_line = False
+        except OSError:
+            self._closes_line = True
         if self._ship is not None:
             self._ship(line)
         if self.mode == "cache":
@@ -304,32 +311,33 @@ class Recordings:
         place = self._place(recorded.key, recorded.occurrence, recorded.condition)
         self._lines.setdefault(place, replace(recorded, purchase=None))
 
-    def _load(self, files: Iterable[Path]) -> None:
+    def _load(self, files: Iterable[Path], torn: set[str] | None = None) -> None:
         for path in files:
-            for recorded in _read_lines(path):
+            for recorded in _read_lines(path, torn):
                 if self._condition is None or recorded.condition == self._condition:
                     self._remember(recorded)
 
     def _load_bought(self, files: Iterable[Path]) -> None:
         for path in files:
-            for recorded in _read_lines(path):
+            for recorded in _read_lines(path, self.torn):
                 is_mine = self._condition is None or recorded.condition == self._condition
                 if recorded.purchase is not None and is_mine:
                     scope = (recorded.task_id, recorded.item_id, recorded.purchase["strategy"], recorded.repeat)
                     self._bought.setdefault((*scope, *recorded.place), recorded)
 
 
-def merge(shards: Path | Iterable[Path], target: Path) -> int:
+def merge(shards: Path | Iterable[Path], target: Path) -> tuple[int, int]:
     """Fold shards (a directory of them, or files) into the recording directory ``target``.
 
     A shard's line replaces the target's for the same request; among shards the line that sorts first wins,
     so the result depends neither on their order nor on how often they are merged. Returns the number of
-    calls in ``target``. Raises ``DataError`` for a line that is no recording.
+    calls in ``target`` and of lines of shards that are torn. Raises ``DataError`` for a line that is no recording.
     """
     files = _shard_files(shards) if isinstance(shards, Path) else sorted(shards)
     kept = {recorded.place: recorded for path in _recording_files(target) for recorded in _read_lines(path)}
     fresh: dict[tuple[str, int], Recorded] = {}
-    for recorded in sorted((line for path in files for line in _read_lines(path)), key=_merge_order):
+    torn: set[str] = set()
+    for recorded in sorted((line for path in files for line in _read_lines(path, torn)), key=_merge_order):
         fresh.setdefault(recorded.place, replace(recorded, purchase=None))
     kept.update(fresh)
     by_file: dict[str, list[Recorded]] = {}
@@ -342,7 +350,7 @@ def merge(shards: Path | Iterable[Path], target: Path) -> int:
     for name, lines in by_file.items():
         text = "".join(line.to_json() + "\n" for line in sorted(lines, key=lambda line: line.place))
         _write_atomically(target / name, text)
-    return len(kept)
+    return len(kept), len(torn)
 
 
 def _merge_order(recorded: Recorded) -> tuple[str, str, str]:
@@ -361,19 +369,35 @@ def _shard_files(directory: Path) -> list[Path]:
     return sorted(directory.glob("recorded-*.jsonl")) if directory.is_dir() else []
 
 
-def _read_lines(path: Path) -> list[Recorded]:
+def _read_lines(path: Path, torn: set[str] | None = None) -> list[Recorded]:
+    """The calls of a file. Where it is a shard, places of lines that are not JSON go to ``torn``: a full disk cuts
+    lines short, and a network file system leaves holes of NUL bytes."""
     lines = path.read_bytes().split(b"\n")
     recorded: list[Recorded] = []
     # what follows the last line break is a line torn by a killed process: that call is not kept
     for n, line in enumerate(lines[:-1], start=1):
+        if torn is not None and b"\0" in line:
+            torn.add(f"{path}:{n}")
         try:
-            recorded.append(Recorded.from_dict(parse_json(line)))
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(
-                f"{path}:{n} is not a recorded call ({type(error).__name__}: {error}): record it "
-                "again with `pytest evals --elo-record`"
-            ) from None
+            values = parse_json(line.strip(b"\0"))
+        except ValueError as error:
+            if torn is None:
+                raise _no_recording(path, n, error) from None
+            if line:
+                torn.add(f"{path}:{n}")
+            continue
+        try:
+            recorded.append(Recorded.from_dict(values))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _no_recording(path, n, error) from None
     return recorded
+
+
+def _no_recording(path: Path, number: int, error: Exception) -> DataError:
+    return DataError(
+        f"{path}:{n} is not a recorded call ({type(error).__name__}: {error}): record it "
+        "again with `pytest evals --elo-record`"
+    )
 
 
 def _write_atomically(path: Path, text: str) -> None:

@@ -21,13 +21,16 @@ class RetryPolicy:
     ``delay`` doubles from ``first_delay_s`` up to ``longest_delay_s``, then loses up to a half at random, so
     that workers which failed together do not come back together. A ``Retry-After`` of the gateway is obeyed
     exactly (plus up to a tenth) as long as it fits in the time left. Rate limits are the gateway asking for
-    patience, not a failure, so they have a count of their own.
+    patience, not a failure, so they have a count of their own. So has a gateway that cannot be reached, and it is
+    waited for by time: a network that is gone for a minute fails every call, however often each is tried.
     """
 
     max_attempts: int = 6
     max_rate_limited: int = 20
     first_delay_s: float = 0.5
     longest_delay_s: float = 30.0
+    patience_s: float = 0.0
+    """Seconds since the gateway was last reached for which calls go on beyond ``max_attempts``, unless that is 1."""
     final_kinds: frozenset[str] = frozenset()
     """Retryable kinds that are not retried all the same."""
 
@@ -40,15 +43,19 @@ class RetryPolicy:
         now: float,
         time_left_s: float,
         jitter: float,
+        unreached_s: float = math.inf,
     ) -> float | None:
         """Seconds to wait before the next attempt, or ``None`` to stop.
 
         ``failures`` counts this call's failures of that sort so far (1 after the first); ``now`` is Unix
         time (for HTTP dates), ``jitter`` a number in [0, 1), ``time_left_s`` what the call and the run may
-        still use.
+        still use, ``unreached_s`` for how long no connection to the gateway has come about.
         """
         most = self.max_rate_limited if kind == "rate_limit" else self.max_attempts
-        if kind not in RETRYABLE_KINDS or kind in self.final_kinds or failures >= most:
+        if kind not in RETRYABLE_KINDS or kind in self.final_kinds:
+            return None
+        is_waited_for = kind == "connect" and self.max_attempts > 1 and unreached_s < self.patience_s
+        if failures >= most and not is_waited_for:
             return None
         if headers.get("x-should-retry") == "false":
             return None

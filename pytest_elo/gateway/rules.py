@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,6 +36,19 @@ class Rules:
     allowed_models: frozenset[str] = frozenset()
     """Names besides the requested one under which an answer is accepted; ``*`` accepts any."""
     recordings: Recordings | None = None
+    _unreachable_since: float | None = None
+
+    def heard(self, kind: str | None) -> None:
+        """An attempt ended with an error kind, or well."""
+        if kind != "connect":
+            self._unreachable_since = None
+        elif self._unreachable_since is None:
+            self._unreachable_since = time.monotonic()
+
+    @property
+    def unreached_s(self) -> float:
+        """Seconds since the first of the attempts in a row that brought no connection about; 0 without any."""
+        return 0.0 if self._unreachable_since is None else time.monotonic() - self._unreachable_since
 
 
 def key_of(rules: Rules, tag: Tag, api: str, body: Mapping[str, Any]) -> tuple[str, int] | None:

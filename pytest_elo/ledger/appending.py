@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["append_lines", "append_new_lines"]
+__all__ = ["append_lines", "append_new_lines", "write_all"]
 
 if sys.platform == "win32":  # pragma: no cover
     import msvcrt
@@ -32,6 +32,13 @@ else:
             yield
         finally:
             fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of ``data``, however few bytes the file system takes at once."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
 
 
 def append_lines(path: Path, lines: Iterable[str]) -> None:
@@ -67,9 +74,7 @@ def _opened(path: Path) -> Iterator[int]:
 
 def _append(descriptor: int, lines: Iterable[str]) -> None:
     text = "".join(f"{line}\n" for line in lines).encode("ascii")
-    view = memoryview((b"" if _ends_in_newline(descriptor) else b"\n") + text)
-    while view:
-        view = view[os.write(descriptor, view) :]
+    write_all(descriptor, (b"" if _ends_in_newline(descriptor) else b"\n") + text)
     os.fsync(descriptor)
 
 

@@ -54,7 +54,8 @@ class Ledger:
 
     lines: int = 0
     """Events that were folded, repeated ones included."""
-    torn_lines: int = 0
+    torn: set[str] = field(default_factory=set)
+    """Lines that could not be read, each once however often its shard was swept."""
     notes: set[str] = field(default_factory=set)
     expected: dict[str, dict[str, int]] = field(default_factory=dict)
     """How many outcomes the run is to have, by task and strategy."""
@@ -76,16 +77,29 @@ class Ledger:
     """Values that rows have in common, by how they are written."""
 
     def add_lines(self, text: str) -> None:
-        """Fold JSON lines; a line that is not JSON (torn by a kill) is counted, never guessed at."""
-        for line in text.splitlines():
+        """Fold JSON lines; a line that is not JSON (torn by a kill) is counted, never guessed at.
+
+        A network file system may leave holes of NUL bytes where writes were lost; what stands beside one may be whole.
+        """
+        for line in text.split("\n"):
             if not line:
                 continue
             self.lines += 1
-            try:
-                event = parse_json(line)
-                self.add(event)
-            except (ValueError, TypeError, KeyError, AttributeError):
-                self.torn_lines += 1
+            if "\0" in line:
+                self.torn.add(line)
+            for piece in filter(None, line.split("\0")):
+                try:
+                    self.add(parse_json(piece))
+                except (ValueError, TypeError, KeyError, AttributeError):
+                    self.torn.add(line)
+
+    @property
+    def damage(self) -> str | None:
+        """What to say of torn lines; ``None`` without any."""
+        if not self.torn:
+            return None
+        lines = "1 line of the journals is" if len(self.torn) == 1 else f"{len(self.torn)} lines of the journals are"
+        return f"{lines} torn: what only they told is in no sum and no rating"
 
     def add(self, event: dict[str, Any]) -> None:
         self._rows = None

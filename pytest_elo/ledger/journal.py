@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_elo.errors import GatewayError
+from pytest_elo.ledger.appending import write_all
 from pytest_elo.ledger.locks import lock
 from pytest_elo.records import Attempt, Outcome, Tag
 
@@ -148,7 +149,7 @@ class Journal:
             self.written += 1
             if self._descriptor is not None and not travels_only:
                 try:
-                    _write_all(self._descriptor, line.encode("ascii"))
+                    write_all(self._descriptor, ("\n" + line if self._trouble else line).encode("ascii"))
                 except OSError as error:
                     self._fail(error, line)
 
@@ -175,8 +176,3 @@ def _fitting(lines: Sequence[str], most: int) -> int:
 
 def _payer(record: Attempt | Tag) -> Payer:
     return (record.task_id, record.item_id, record.strategy, record.repeat)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]

@@ -13,6 +13,8 @@ __all__ = ["Header", "incomplete", "joined_header"]
 
 Header = Mapping[str, Any]
 Tiers = dict[str, dict[str, int]]
+PartKey = tuple[str, str, int, int]
+"""Of a part: its run's id, when it was started, its shard and of how many (0 of 0: none)."""
 
 OWN = frozenset({"run_id", "started", "resumed", "notes", "expected", "partial", "shard", "parts", "lost"})
 """What each run has of its own, and the join makes anew."""
@@ -71,22 +73,29 @@ def _where(name: str, here: object, there: object) -> tuple[str, object, object]
 
 
 def _parts(headers: Sequence[tuple[Path, Header]]) -> list[dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    folders: dict[tuple[int, int], tuple[str, Path]] = {}
+    found: dict[PartKey, dict[str, Any]] = {}
+    folders: dict[tuple[int, int], tuple[PartKey, Path]] = {}
     for folder, header in headers:
         for part in header.get("parts") or [_part(folder, header)]:
-            known = found.setdefault(part["run_id"], part)
+            key = _part_key(part)
+            known = found.setdefault(key, part)
             if known != part:
                 raise DataError(f"{folder}: run {part['run_id']} is given twice in two states; give the newer one")
             shard = part["shard"]
             if shard is None:
                 continue
-            run_id, first = folders.setdefault((shard["index"], shard["of"]), (part["run_id"], folder))
-            if run_id != part["run_id"]:
+            other, first = folders.setdefault((shard["index"], shard["of"]), (key, folder))
+            if other != key:
                 raise DataError(
                     f"shard {shard['index']}/{shard['of']} is in {first} and in {folder}, two different runs; give one"
                 )
-    return [found[run_id] for run_id in sorted(found)]
+    return [found[key] for key in sorted(found)]
+
+
+def _part_key(part: Mapping[str, Any]) -> PartKey:
+    """A run is not known by its name alone: machines that name the directory alike give many runs one."""
+    shard = part["shard"] or {"index": 0, "of": 0}
+    return part["run_id"], part["started"], shard["index"], shard["of"]
 
 
 def _part(folder: Path, header: Header) -> dict[str, Any]:

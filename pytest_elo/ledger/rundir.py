@@ -203,6 +203,7 @@ class RunDir:
 
     def sweep(self, ledger: Ledger, *, known: Collection[str] = ()) -> None:
         """Fold what every shard holds into ``ledger``, but for shards whose events have all arrived (``known``)."""
+        ledger.torn.clear()  # a line that was still being written at the last sweep is whole now
         for shard in sorted(self.shards.glob("*.jsonl")):
             if shard.name in known:
                 continue
@@ -334,10 +335,12 @@ def _recover_one(run: RunDir) -> str:
     found = {shard.name for shard in run.shards.glob("*.jsonl")}
     lost = {shard: note for shard, note in facts.get("lost", {}).items() if shard not in found}
     facts = {name: value for name, value in facts.items() if name != "lost"} | ({"lost": lost} if lost else {})
-    run.write_header(facts | {"expected": ledger.expected, "partial": partial_tiers(ledger)} | whole)
+    notes = {"notes": sorted({*facts.get("notes", ()), ledger.damage})} if ledger.damage else {}
+    run.write_header(facts | {"expected": ledger.expected, "partial": partial_tiers(ledger)} | whole | notes)
     run.finish()
     unknown = sum(row.status == "open" for row in attempts)
     tail = f", {unknown} of them never answered" if unknown else ""
+    tail += f"; {ledger.damage}" if ledger.damage else ""
     return f"recovered {len(attempts)} attempts of the killed run {run.path.name}{tail}"
 
 

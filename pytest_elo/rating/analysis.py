@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -20,8 +21,9 @@ from pytest_elo.rating.quantiles import student_quantile
 from pytest_elo.rating.results import Interval, Measure
 from pytest_elo.rating.scale import ELO_PER_LOGIT
 from pytest_elo.rating.settings import Settings
+from pytest_elo.rating.unseen import NO_WIDTH, Unseen, unseen_of
 
-__all__ = ["METERS", "Analysis", "analyse"]
+__all__ = ["ALL_ALIKE", "METERS", "Analysis", "analyse"]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -29,8 +31,7 @@ Booleans = NDArray[np.bool_]
 
 METERS = ("tokens", "tokens_high", "completion_tokens", "last_success_tokens", "usd", "samples", "repeats")
 
-_NO_WIDTH = 1e-9
-"""A standard error below this many logits (or relative to a mean) is no variation at all."""
+ALL_ALIKE = "every item says the same: the interval is what so many items may have missed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Analysis:
     means: Mapping[str, Estimates]
     """mean of each meter per item, (n,) each, with the route's task weights"""
     draws: Draws | None
+    unseen: Unseen
 
     @property
     def anchor(self) -> int:
@@ -67,6 +69,14 @@ class Analysis:
         both = self.known[:, upper] & self.known[:, lower]
         difference = np.where(both, values[:, upper] - values[:, lower], 0.0)
         return self.axes.strata.means(difference, both, self.combined.weights[:, upper])
+
+    def alike(self, upper: int, lower: int, level: float, combined: Combined | None = None) -> float | None:
+        """How far the interval of a difference must reach, in logits, where every item says the same of the two;
+        ``None`` where items differ and the sandwich tells."""
+        combined = self.combined if combined is None else combined
+        if not self.unseen.nothing_varies(combined, upper, lower):
+            return None
+        return self.unseen.over_tasks(combined, upper, lower, level)
 
     def delta_measure(self, policy: int, combined: Combined | None = None) -> Measure:
         """ΔElo of a policy, by another route if one is given; without an interval where a penalty made it."""
@@ -84,7 +94,8 @@ class Analysis:
             return Measure(elo, reason="finite only through the penalty")
         return self._measure(
             value, float(combined.covariance[policy, policy]), float(combined.quantile_df[policy]),
-            draws, combined.delta.influence[:, policy], combined.method,
+            draws, combined.delta.influence[:, policy],
+            self.alike(policy, self.anchor, self.settings.level, combined), combined.method,
         )  # fmt: skip
 
     def task_measure(self, task: int, policy: int) -> Measure:
@@ -101,20 +112,36 @@ class Analysis:
         draws = None if self.draws is None else self.draws.task_delta[task, :, policy]
         return self._measure(
             value, float(estimate.variance[policy]), float(estimate.df[policy]), draws,
-            estimate.influence[:, policy],
+            estimate.influence[:, policy], self.alike_in(task, policy, self.settings.level),
         )  # fmt: skip
 
+    def alike_in(self, task: int, policy: int, level: float) -> float | None:
+        """``alike`` within one task, against the anchor."""
+        if not float((self.tasks.estimates[task].influence[:, policy] ** 2).sum()) <= NO_WIDTH**2:
+            return None
+        return self.unseen.in_task(task, policy, self.anchor, level)
+
     def _measure(
-        self, value: float, variance: float, df: float, draws: Floats | None, pull: Floats, student: str = "cr1"
+        self,
+        value: float,
+        variance: float,
+        df: float,
+        draws: Floats | None,
+        pull: Floats,
+        alike: float | None,
+        student: str = "cr1",
     ) -> Measure:
-        """``student`` names the interval where it is Student's t."""
+        """``student`` names the interval where it is Student's t, ``alike`` is what stands in for a variance of 0."""
         elo = value * ELO_PER_LOGIT
         if np.isnan(variance) or np.isnan(df):
             return Measure(elo, reason="no interval: a task has fewer than two items")
         se = float(np.sqrt(max(variance, 0.0)))
-        if se <= _NO_WIDTH:
-            return Measure(elo, reason="no interval: every item says the same")
         method, level = self.settings.interval, self.settings.level
+        if alike is not None and math.isfinite(alike):
+            half = max(alike, self.quantile(df) * se) * ELO_PER_LOGIT
+            return Measure(elo, Interval(elo - half, elo + half, level, "unseen"), reason=ALL_ALIKE)
+        if se <= NO_WIDTH:
+            return Measure(elo, reason="no interval: every item says the same")
         if draws is None or method == "cr1":
             half = self.quantile(df) * se
             ends: tuple[float, float] | None = (value - half, value + half)
@@ -194,6 +221,7 @@ def analyse(comparisons: Comparisons, usage: Usage | None, settings: Settings) -
         routes=routes if len(routes) > 1 else {},
         means=means,
         draws=draws,
+        unseen=unseen_of(tasks, cells, axes, settings.ties),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_elo.rating.analysis import Analysis
+from pytest_elo.rating.analysis import ALL_ALIKE, Analysis
 from pytest_elo.rating.bootstrap import bca_interval, percentile_interval
 from pytest_elo.rating.fieller import fieller_set, ratio_se
 from pytest_elo.rating.moments import Estimates, Strata
@@ -34,18 +34,37 @@ class Denominator:
     """units of the quantity that one unit of the ratio counts: 1000 for Elo per 1k"""
 
 
-def ratio(delta: float, variance: float, df: float, below: Denominator, analysis: Analysis, level: float) -> Measure:
-    """``delta`` (logits) over a denominator, in Elo per ``scale`` units, with its Fieller set."""
+def ratio(
+    delta: float,
+    variance: float,
+    df: float,
+    below: Denominator,
+    analysis: Analysis,
+    level: float,
+    alike: float | None,
+) -> Measure:
+    """``delta`` (logits) over a denominator, in Elo per ``scale`` units, with its Fieller set.
+
+    ``alike`` is how far ``delta`` may lie from its value where every item says the same (``Analysis.alike``): the
+    variance that reaches as far then stands in for the one of 0, and there is no standard error.
+    """
     factor = ELO_PER_LOGIT * below.scale
     value = factor * delta / below.value
     if math.isnan(variance) or math.isnan(df) or math.isnan(below.variance):
         return Measure(value, reason="no interval: a task has fewer than two items")
+    quantile = analysis.quantile(df, level)
+    if alike is not None:
+        if math.isinf(alike):
+            return Measure(value, Interval(None, None, level, "unseen", "everything"), reason=ALL_ALIKE)
+        variance = max(variance, (alike / quantile) ** 2)
     se = factor * ratio_se(delta, below.value, variance, below.variance, below.covariance)
     interval = fieller_set(
-        delta, below.value, variance, below.variance, below.covariance,
-        quantile=analysis.quantile(df, level), level=level, scale=factor,
-    )  # fmt: skip
-    return Measure(value, interval, se, None if interval.bounded else "the denominator is not resolved")
+        delta, below.value, variance, below.variance, below.covariance, quantile=quantile, level=level, scale=factor
+    )
+    unresolved = None if interval.bounded else "the denominator is not resolved"
+    if alike is not None:
+        return Measure(value, interval, reason=unresolved or ALL_ALIKE)
+    return Measure(value, interval, se, unresolved)
 
 
 def per_unit(analysis: Analysis, policy: int, meter: str, scale: float) -> Measure:
@@ -68,8 +87,9 @@ def per_unit(analysis: Analysis, policy: int, meter: str, scale: float) -> Measu
     measure = ratio(
         delta, float(combined.covariance[policy, policy]), float(combined.quantile_df[policy]),
         _denominator(mean, combined.delta, policy, scale), analysis, analysis.settings.level,
+        analysis.alike(policy, analysis.anchor, analysis.settings.level),
     )  # fmt: skip
-    if analysis.draws is None or measure.interval is None:
+    if analysis.draws is None or measure.interval is None or measure.se is None:
         return measure
     interval = _bootstrap_interval(analysis, policy, meter, scale, mean)
     return Measure(measure.value, interval or measure.interval, measure.se, measure.reason)
@@ -101,7 +121,8 @@ def _in_task(analysis: Analysis, task: int, policy: int, mean: Estimates) -> Mea
     estimate = tasks.estimates[task]
     below = _denominator(mean, estimate, policy, 1000.0)
     variance, df = float(estimate.variance[policy]), float(estimate.df[policy])
-    return ratio(delta, variance, df, below, analysis, analysis.settings.level)
+    level = analysis.settings.level
+    return ratio(delta, variance, df, below, analysis, level, analysis.alike_in(task, policy, level))
 
 
 def per_extra(analysis: Analysis, policy: int, gap: Estimates, column: int) -> Measure:
@@ -114,7 +135,7 @@ def per_extra(analysis: Analysis, policy: int, gap: Estimates, column: int) -> M
             float(gap.value[column]), float(gap.variance[column]),
             float((gap.influence[:, column] * combined.delta.influence[:, policy]).sum()), 1000.0,
         ),
-        analysis, analysis.settings.level,
+        analysis, analysis.settings.level, analysis.alike(policy, analysis.anchor, analysis.settings.level),
     )  # fmt: skip
 
 
@@ -142,6 +163,7 @@ def per_doubling(analysis: Analysis, policy: int) -> Measure:
     return ratio(
         delta, float(combined.covariance[policy, policy]), float(combined.quantile_df[policy]),
         Denominator(doublings, variance, covariance, 1.0), analysis, analysis.settings.level,
+        analysis.alike(policy, analysis.anchor, analysis.settings.level),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_elo.errors import ConfigError
-from pytest_elo.rating.analysis import Analysis
+from pytest_elo.rating.analysis import ALL_ALIKE, Analysis
 from pytest_elo.rating.efficiency import Denominator, ratio
 from pytest_elo.rating.moments import Estimates
 from pytest_elo.rating.results import Interval, LadderReport, LegacyVerdict, Measure, Step
@@ -77,7 +77,7 @@ def _step(analysis: Analysis, lower: int, upper: int, gap: Estimates, base: floa
     if shaky:
         elo_gap = Measure(delta * ELO_PER_LOGIT, reason="finite only through the penalty")
     else:
-        elo_gap = _difference(analysis, delta, variance, df, ELO_PER_LOGIT)
+        elo_gap = _difference(analysis, delta, variance, df, ELO_PER_LOGIT, alike=analysis.alike(upper, lower, level))
     reason = _unresolved(token_gap, base) or ("finite only through the penalty" if shaky else None)
     if reason is not None:
         marginal, at_verdict = Measure(None, reason=f"not resolved: {reason}"), None
@@ -86,8 +86,9 @@ def _step(analysis: Analysis, lower: int, upper: int, gap: Estimates, base: floa
         below = Denominator(
             float(gap.value[0]), float(gap.variance[0]), float((gap.influence[:, 0] * pull).sum()), 1000.0
         )
-        marginal = ratio(delta, variance, df, below, analysis, level)
-        at_verdict = ratio(delta, variance, df, below, analysis, VERDICT_LEVEL).interval
+        marginal = ratio(delta, variance, df, below, analysis, level, analysis.alike(upper, lower, level))
+        alike = analysis.alike(upper, lower, VERDICT_LEVEL)
+        at_verdict = ratio(delta, variance, df, below, analysis, VERDICT_LEVEL, alike).interval
     return Step(names[lower], names[upper], token_gap, elo_gap, marginal, at_verdict, reason is None)
 
 
@@ -107,12 +108,18 @@ def _unresolved(token_gap: Measure, base: float) -> str | None:
     return None
 
 
-def _difference(analysis: Analysis, value: float, variance: float, df: float, scale: float) -> Measure:
+def _difference(
+    analysis: Analysis, value: float, variance: float, df: float, scale: float, alike: float | None = None
+) -> Measure:
     if math.isnan(value):
         return Measure(None, reason="no item with known tokens of both tiers")
     if math.isnan(variance) or math.isnan(df):
         return Measure(value * scale, reason="no interval: a task has fewer than two items")
     se = math.sqrt(variance) * scale
+    if alike is not None and math.isfinite(alike):
+        half = max(alike * scale, analysis.quantile(df) * se)
+        interval = Interval(value * scale - half, value * scale + half, analysis.settings.level, "unseen")
+        return Measure(value * scale, interval, reason=ALL_ALIKE)
     if se <= 1e-9:
         return Measure(value * scale, se=0.0, reason="no interval: every item says the same")
     half = analysis.quantile(df) * se

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_elo.errors import DataError
-from pytest_elo.rating.quantiles import normal_cdf, normal_quantile, student_cdf, student_quantile
+from pytest_elo.rating.quantiles import normal_cdf, normal_quantile, share_unseen, student_cdf, student_quantile
 
 __all__ = [
     "Answer",
@@ -228,7 +228,7 @@ def _student(gap: Floats, margin: float | None, level: float) -> tuple[float, fl
     mean, se = float(gap.mean()), float(gap.std(ddof=1)) / math.sqrt(n)
     if se <= 1e-12:
         # Every item says the same; a share of differing items above 1 - alpha^(1/n) would have shown one.
-        unseen = 1.0 - (1.0 - level) ** (1.0 / n)
+        unseen = share_unseen(n, 1.0 - level)
         agrees = mean < 0.0 if margin is None else mean > -margin
         return (0.5**n if agrees else 1.0), mean - unseen, mean + unseen
     half = student_quantile(level, n - 1.0) * se

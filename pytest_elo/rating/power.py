@@ -7,7 +7,7 @@ import math
 from pytest_elo.rating.quantiles import normal_quantile
 from pytest_elo.rating.results import Power
 
-__all__ = ["ITEMS_LIMIT", "items_needed", "power_of"]
+__all__ = ["ITEMS_LIMIT", "items_needed", "items_needed_alike", "power_of", "power_of_alike"]
 
 ITEMS_LIMIT = 10_000_000
 """Above this many items the answer is "no number of items"."""
@@ -25,6 +25,20 @@ def items_needed(
     reach = normal_quantile(1.0 - (1.0 - level) / sides) + normal_quantile(power)
     needed = n_items * (reach * se / effect) ** 2
     return math.ceil(needed) if needed <= ITEMS_LIMIT else None
+
+
+def items_needed_alike(n_items: int, half_width: float, effect: float) -> int | None:
+    """Items that would tell ``effect`` from 0 if all of them go on saying the same: what they may have missed, which
+    is ``half_width`` wide with ``n_items``, falls nearly as 1/items."""
+    if effect == 0.0:
+        return None
+    needed = n_items * half_width / abs(effect)
+    return math.ceil(needed) if needed <= ITEMS_LIMIT else None
+
+
+def power_of_alike(n_items: int, half_width: float) -> Power:
+    """The power line of a ΔElo of which every item says the same."""
+    return Power(n_items, half_width, None, f"{n_items} items that all say the same resolve ±{half_width:.0f} Elo")
 
 
 def power_of(n_items: int, delta: float, se: float, quantile: float, *, level: float) -> Power:

@@ -14,6 +14,7 @@ __all__ = [
     "empirical_quantile",
     "normal_cdf",
     "normal_quantile",
+    "share_unseen",
     "student_cdf",
     "student_quantile",
 ]
@@ -79,6 +80,11 @@ def empirical_quantile(values: Floats, p: float) -> float:
     below = min(int(position), len(ordered) - 1)
     above = min(below + 1, len(ordered) - 1)
     return float(ordered[below] + (position - below) * (ordered[above] - ordered[below]))
+
+
+def share_unseen(n_items: int, tail: float) -> float:
+    """The largest share of items of another kind of which ``n_items`` show none with probability ``tail``."""
+    return float(1.0 - tail ** (1.0 / n_items))
 
 
 def chi_square_survival(x: float, df: int) -> float:

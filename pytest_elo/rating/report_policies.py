@@ -11,7 +11,7 @@ from pytest_elo.rating.analysis import Analysis
 from pytest_elo.rating.bounds import Bounds
 from pytest_elo.rating.efficiency import per_doubling, per_extra, per_unit, quadrant_of
 from pytest_elo.rating.moments import Estimates
-from pytest_elo.rating.power import power_of
+from pytest_elo.rating.power import power_of, power_of_alike
 from pytest_elo.rating.quantiles import student_quantile
 from pytest_elo.rating.ranks import LARGEST_FIELD, rank_intervals
 from pytest_elo.rating.results import Interval, Measure, PolicyReport, Power, Quadrant, RankInterval
@@ -227,15 +227,21 @@ def _ranks(analysis: Analysis) -> tuple[dict[int, RankInterval], float | None]:
     if combined.penalised.any() or np.isnan(combined.delta.df[rated[rated != analysis.anchor]]).any():
         return {}, None
     covariance = combined.covariance[np.ix_(rated, rated)]
-    ranks, critical = rank_intervals(
-        combined.delta.value[rated], covariance, level=analysis.settings.level, seed=analysis.settings.seed
-    )
+    level, seed = analysis.settings.level, analysis.settings.seed
+
+    def alike(i: int, k: int) -> float:
+        return analysis.alike(int(rated[i]), int(rated[k]), level) or 0.0
+
+    ranks, critical = rank_intervals(combined.delta.value[rated], covariance, alike, level=level, seed=seed)
     return dict(zip(rated.tolist(), ranks, strict=True)), critical
 
 
 def _power(analysis: Analysis, policy: int, items: int, delta: Measure) -> Power | None:
-    if delta.value is None or not delta.se or policy == analysis.anchor or delta.interval is None:
+    if delta.value is None or policy == analysis.anchor or delta.interval is None:
         return None
+    if not delta.se:
+        alike = delta.interval.high is not None and delta.interval.method == "unseen"
+        return power_of_alike(items, (delta.interval.high or 0.0) - delta.value) if alike else None
     quantile = analysis.quantile(float(analysis.combined.quantile_df[policy]))
     power = power_of(items, delta.value, delta.se, quantile, level=analysis.settings.level)
     if analysis.combined.method == "posterior" and analysis.tau is not None and power.items_needed is not None:

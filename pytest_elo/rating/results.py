@@ -45,7 +45,8 @@ class Interval:
     high: float | None
     level: float
     method: str
-    """``cr1``, ``percentile``, ``bca``, ``fieller``, ``posterior``, ``student`` or ``score``"""
+    """``cr1``, ``percentile``, ``bca``, ``fieller``, ``posterior``, ``student`` or ``score``; ``unseen`` where every
+    item says the same"""
     shape: Literal["between", "outside", "everything"] = "between"
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_elo.rating.power import items_needed
+from pytest_elo.rating.power import items_needed, items_needed_alike
 from pytest_elo.rating.results import LegacyVerdict, Step, Verdict, VerdictCode
 
 __all__ = ["LEGACY_TEXTS", "TEXTS", "VERDICT_LEVEL", "legacy_verdict", "verdict"]
@@ -46,6 +46,8 @@ def verdict(steps: Sequence[Step], *, worth: float, n_items: int) -> Verdict:
     assert low is not None
     assert high is not None
     shown = f"marginal {where}: {value:+.2f} [{low:+.2f}, {high:+.2f}] Elo/1k at 90 %"
+    if se is None:
+        shown += f" (all {n_items} items say the same)"
     if high < 0.0:
         return _say("HARMFUL", None, f"{shown}, below 0")
     if high < worth:
@@ -57,7 +59,10 @@ def verdict(steps: Sequence[Step], *, worth: float, n_items: int) -> Verdict:
         positive = head.low is not None and head.low > 0.0
         if positive and high < 0.5 * first.marginal.value:
             return _say("DECAY", None, f"{shown}, below half of the first marginal {first.marginal.value:+.2f}")
-    needed = items_needed(n_items, se or 0.0, value - worth, level=VERDICT_LEVEL)
+    if se is None:
+        needed = items_needed_alike(n_items, max(high - value, value - low), value - worth)
+    else:
+        needed = items_needed(n_items, se, value - worth, level=VERDICT_LEVEL)
     return _say("UNDECIDED", needed, f"{shown} holds {worth:g}")
 
 

@@ -32,11 +32,22 @@ class RunComparison:
 
 def compare(before: Snapshot, after: Snapshot, allowed: Collection[str], level: float) -> RunComparison:
     """Raises ``ConfigError`` for runs of different conditions, ``DataError`` where no item is in both."""
-    remarks = require_comparable(after, before, allowed)
+    left_out = list(_left_out((before, after)))
+    remarks = [*require_comparable(after, before, allowed), *left_out]
     found = changes(before, after, level)
     if not found:
-        raise DataError(f"{before.name} and {after.name} share no item that both have scored")
+        shared_none = f"{before.name} and {after.name} share no item that both have scored"
+        raise DataError("; ".join((shared_none, *left_out)))
     return RunComparison(before, after, level, found, remarks)
+
+
+def _left_out(runs: Sequence[Snapshot]) -> Iterator[str]:
+    for run in runs:
+        counts = [(task, f"{n} {status}", n) for task, found in run.unscored.items() for status, n in found.items()]
+        if counts:
+            named = ", ".join(f"{task} {text}" for task, text, _ in counts)
+            total = sum(n for _, _, n in counts)
+            yield f"{run.name}: {total} outcomes have no score and are in no row here ({named}); its report has them"
 
 
 def render(comparison: RunComparison, form: str) -> str:

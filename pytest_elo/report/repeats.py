@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_elo.ledger.totals import Totals
-from pytest_elo.records import Outcome
+from pytest_elo.records import UNSCORED, Outcome
 
 __all__ = ["Disagreement", "disagreements", "repeat_lines"]
 
@@ -18,7 +18,8 @@ class Disagreement:
     task_id: str
     strategy: str
     items: int
-    in_score: int
+    in_score: int | None
+    """``None`` where outcomes have no score: an arena's answers are compared by votes"""
     in_answer: int
     at_temperature_0: bool
     """every call that the strategy was charged for asked for temperature 0"""
@@ -36,15 +37,19 @@ def disagreements(outcomes: Sequence[Outcome], totals: Totals) -> list[Disagreem
         repeated = [found for found in by_item.values() if len(found) > 1]
         if repeated:
             in_score = sum(len({outcome.score for outcome in found}) > 1 for found in repeated)
+            is_arena = all(UNSCORED in outcome.marks for found in repeated for outcome in found)
             in_answer = sum(len({(outcome.answer, outcome.status) for outcome in found}) > 1 for found in repeated)
-            rows.append(Disagreement(*place, len(repeated), in_score, in_answer, place not in sampled))
+            rows.append(
+                Disagreement(*place, len(repeated), None if is_arena else in_score, in_answer, place not in sampled)
+            )
     return rows
 
 
 def repeat_lines(outcomes: Sequence[Outcome], totals: Totals) -> Iterator[str]:
     for row in disagreements(outcomes, totals):
         name = f"{row.task_id}/{row.strategy}"
-        told = f"repeats of {name} differ in answer on {row.in_answer} of {row.items} items, in score on {row.in_score}"
+        told = f"repeats of {name} differ in answer on {row.in_answer} of {row.items} items"
+        told += "" if row.in_score is None else f", in score on {row.in_score}"
         if row.at_temperature_0 and row.in_answer:
             yield f"warning: {told}, at temperature 0: what answers does not repeat itself"
         else:

@@ -81,9 +81,11 @@ class Access:
         self._open.close()
         recorded = self.record and responses.is_dir()
         if recorded and self.manifest is not None and self.settings.recordings is not None:
-            calls = merge(responses, self.settings.recordings)
+            calls, torn = merge(responses, self.settings.recordings)
             self.manifest.write(self.settings.recordings)
             yield f"{calls} recorded calls now stand in {self.settings.recordings}"
+            if torn:
+                yield f"{torn} replies in {responses} are torn and not among them"
 
 
 def prepare(settings: Settings, *, replay: bool, record: bool) -> Access:
@@ -259,7 +261,7 @@ def _gateway_settings(settings: Settings, model: str) -> GatewaySettings:
         seed=settings.seed,
         temperature=0.0 if settings.temperature is None else settings.temperature,
         timeout_s=settings.timeout_s,
-        retry=RetryPolicy(max_attempts=settings.max_retries + 1),
+        retry=RetryPolicy(max_attempts=settings.max_retries + 1, patience_s=settings.patience_s),
         concurrency=settings.concurrency,
         allowed_models=frozenset({"*"}) if settings.allow_model_substitution else frozenset(),
     )

@@ -202,7 +202,13 @@ class Controller:
         self.expected.update(dict.fromkeys(node_ids))
 
     def collection_failed(self, text: str) -> None:
-        self._usage_error = self._usage_error or USAGE_PREFIX in text
+        if USAGE_PREFIX not in text:
+            return
+        self._usage_error = True
+        option = self._config.option
+        if getattr(option, "dist", "no") != "no" and not option.continue_on_collection_errors:
+            # pytest stops here by itself; xdist would go on and buy the items of the other tests
+            self.request_stop("a task cannot be run as it is set up")
 
     def saw(self, report: pytest.TestReport) -> None:
         """Take the events a report carries, and remember that its item has ended."""
@@ -265,7 +271,7 @@ class Controller:
     def finish(self, exit_status: int) -> int:
         """Write the run directory, rate it, and return the session's exit status."""
         if self.plan is None:
-            return exit_status
+            return USAGE_ERROR if self._is_usage_error(exit_status) else exit_status
         if self._preflight is not None:
             return self._finish_unbegun(exit_status)
         self.stop_reason = self.run_dir.stop_reason
@@ -291,7 +297,7 @@ class Controller:
             self._judge_what_waits()
         self.run_dir.write(self.ledger)
         write_task_files(self.run_dir.path, self.ledger.outcomes())
-        self._facts["notes"] = sorted({*self._facts["notes"], *self.ledger.notes})
+        self._facts["notes"] = sorted({*self._facts["notes"], *self.ledger.notes, *filter(None, [self.ledger.damage])})
         self._facts["expected"] = self.ledger.expected
         self._facts |= {"whole": self.ledger.whole} if self.ledger.whole is not None else {}
         partial = partial_tiers(self.ledger) if self.stop_reason is not None else []
@@ -384,7 +390,7 @@ class Controller:
     def _exit_status(self, status: int) -> int:
         from pytest_elo.gates.results import exit_code
 
-        if self._usage_error and status in (OK, TESTS_FAILED, INTERRUPTED):
+        if self._is_usage_error(status):
             return USAGE_ERROR
         if status == NOTHING_COLLECTED and self.plan is not None and (self.plan.done or self.ledger.whole):
             status = OK  # nothing was missing of a resumed run, or all items are other shards'
@@ -398,3 +404,6 @@ class Controller:
         if status == OK and self.missing():
             return TESTS_FAILED
         return status
+
+    def _is_usage_error(self, status: int) -> bool:
+        return self._usage_error and status in (OK, TESTS_FAILED, INTERRUPTED)

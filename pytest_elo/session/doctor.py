@@ -68,6 +68,7 @@ def _checks(config: pytest.Config, settings: Settings) -> Iterator[Finding]:
     from pytest_elo.session.client_files import check_clients, home
 
     yield _run_directory(config)
+    yield from (Finding("warn", "anchor", why) for task in settings.tasks if (why := settings.why_unanchored(task)))
     yield from _gateway(config, settings)
     yield from _sandbox(settings)
     root = config.rootpath

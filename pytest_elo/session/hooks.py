@@ -118,8 +118,15 @@ class RunnerPlugin:
         if taken := [*others, *self.runner.take_done(items)]:
             config.hook.pytest_deselected(items=taken)
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self.runner.expect(session.items)
+        # Only now is it known what -k, -m and --lf have left; an error of collection stops every kind of session.
+        unanchored = list(self.runner.unanchored(session.items))
+        for nodeid, said in unanchored:
+            report = pytest.CollectReport(nodeid, "failed", f"{USAGE_PREFIX}{said}", [])
+            session.config.hook.pytest_collectreport(report=report)
+        if not unanchored:
+            self.runner.expect(session.items)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:

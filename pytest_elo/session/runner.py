@@ -132,6 +132,9 @@ class Runner:
             self._gateway = open_gateway(
                 self.settings, self.plan, self.sink, self.run_dir.path, self._workers, self._time_left_s, ship
             )
+            recordings = self._gateway.recordings
+            if recordings is not None and recordings.torn:
+                self.journal.note(f"{len(recordings.torn)} replies in responses/ are torn: not found, bought anew")
         return self._gateway
 
     @property
@@ -164,6 +167,13 @@ class Runner:
             if isinstance(key, ContestKey) and key.task.plan == "adaptive" and not key.repeat:
                 self.journal.adaptive(key.task_id, str(key.task.path))
                 break
+
+    def unanchored(self, items: Sequence[pytest.Item]) -> Iterator[tuple[str, str]]:
+        """Of each task among ``items`` that cannot be aligned with the others: a test of it, and why."""
+        tests = {trial.task_id: item.nodeid.partition("[")[0] for item in items for trial in trials_of(item)}
+        for task_id, test in sorted(tests.items()):
+            if why := self.settings.why_unanchored(task_id):
+                yield test, why
 
     def require_condition(self, keys: Sequence[Key]) -> None:
         """Refuse to resume a run whose items, prompts or rules are not these any more.

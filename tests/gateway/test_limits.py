@@ -56,6 +56,18 @@ def test_a_retry_after_pauses_everyone(tmp_path: Path) -> None:
     assert other.admit(105.1) == 0.0
 
 
+def test_a_clock_that_goes_back_neither_prolongs_a_pause_nor_hides_a_rate_limit() -> None:
+    limit = AdaptiveLimit(8)
+    limit.rate_limited(5000.0, 5.0, sent=4999.0)
+    assert limit.limit == 1
+    assert limit.admit(1400.0) == 0.0  # an hour earlier: the pause is none of this clock's
+    limit.rate_limited(1401.0, 3.0, sent=1400.5)
+    assert 1.0 < limit.admit(1403.0) < 1.1
+    assert admitted(limit, 1, now=1404.5) == 0, "the one request is in flight still"
+    limit.release()
+    assert admitted(limit, 1, now=1404.5) == 1
+
+
 def test_processes_share_one_limit_and_the_dead_hold_nothing(tmp_path: Path) -> None:
     script = (
         "import sys, time; from pathlib import Path; from pytest_elo.gateway.limits import SharedLimits\n"

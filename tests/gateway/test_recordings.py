@@ -121,7 +121,7 @@ def test_a_failure_of_the_gateway_is_not_recorded(connect: Connect, tmp_path: Pa
     live = record(connect, tmp_path, [error(401)])
     with pytest.raises(GatewayError):
         live.ask()
-    assert merge(tmp_path / "shards", tmp_path / "recordings") == 0
+    assert merge(tmp_path / "shards", tmp_path / "recordings") == (0, 0)
 
 
 def test_recordings_hold_no_prompt_no_header_and_no_key(connect: Connect, tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_merging_depends_on_no_order_and_on_no_repetition(connect: Connect, tmp_
         live.ask(Tag("own", f"other{number}", "r3"))
     shards = sorted((tmp_path / "shards").iterdir())
     assert len(shards) == 3
-    assert merge(shards, tmp_path / "a") == merge(reversed(shards), tmp_path / "b") == 4
+    assert merge(shards, tmp_path / "a") == merge(reversed(shards), tmp_path / "b") == (4, 0)
     once = (tmp_path / "a" / "own.jsonl").read_bytes()
     assert (tmp_path / "b" / "own.jsonl").read_bytes() == once
     merge(shards, tmp_path / "a")
@@ -180,7 +180,9 @@ def test_a_torn_last_line_is_left_out_and_a_broken_one_named(connect: Connect, t
     (shard,) = (tmp_path / "shards").iterdir()
     whole = shard.read_bytes()
     shard.write_bytes(whole + whole[: len(whole) // 2])
-    assert merge(tmp_path / "shards", tmp_path / "recordings") == 1
+    assert merge(tmp_path / "shards", tmp_path / "recordings") == (1, 0)
+    shard.write_bytes(b"\0" * 40 + whole + whole[:50] + b"\n" + b"\0" * 30 + b"\n" + whole)
+    assert merge(tmp_path / "shards", tmp_path / "recordings") == (1, 3)
     shard.write_bytes(whole + b'{"key": 1}\n')
     with pytest.raises(DataError, match=rf"{shard.name}:2 is not a recorded call"):
         merge(tmp_path / "shards", tmp_path / "recordings")

@@ -52,6 +52,19 @@ def test_backoff_doubles_up_to_the_longest() -> None:
     assert delays == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, None]
 
 
+def test_a_gateway_that_cannot_be_reached_is_waited_for_by_time() -> None:
+    def again(most: int, unreached_s: float, kind: str = "connect") -> float | None:
+        policy = RetryPolicy(max_attempts=most, patience_s=60)
+        return policy.delay(
+            kind, failures=12, headers={}, now=NOW, time_left_s=600, jitter=0.0, unreached_s=unreached_s
+        )
+
+    assert again(5, 59.0) == 30.0
+    assert again(5, 61.0) is None
+    assert again(1, 0.0) is None, "who wants no retry gets none"
+    assert again(5, 0.0, kind="reset") is None, "what was sent may have been paid for"
+
+
 def test_a_long_retry_after_is_obeyed_unless_the_run_ends_first() -> None:
     assert delay(retry_after="300") == 300.0
     assert delay(retry_after="300", time_left_s=299) is None

@@ -52,7 +52,21 @@ def test_a_torn_line_is_counted_and_the_rest_is_kept(tmp_path):
     ledger.add_lines(text)
     assert len(ledger.attempts()) == 1
     assert len(ledger.outcomes()) == 1
-    assert ledger.torn_lines == 1
+    assert ledger.torn == {'{"close": {"ts": "20'}
+
+
+def test_a_hole_of_nul_bytes_takes_no_line_beside_it(tmp_path):
+    journal = Journal(tmp_path / "shard.jsonl", "run")
+    for n in range(4):
+        journal.close(attempt(n, status="ok"))
+    journal.shut()
+    first, second, third, fourth = (tmp_path / "shard.jsonl").read_text().splitlines()
+    ledger = Ledger()
+    ledger.add_lines("\n".join((first[:30] + "\0" * 50 + second, "\0" * 9 + third, fourth + "\0" * 5, "")))
+    assert {row.call_id for row in ledger.attempts()} == {
+        json.loads(line)["close"]["call_id"] for line in (second, third, fourth)
+    }
+    assert ledger.damage == "3 lines of the journals are torn: what only they told is in no sum and no rating"
 
 
 def write(tmp_path, *rows: object, tail: str = "") -> object:

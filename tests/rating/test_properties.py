@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 from pytest_elo.rating import Comparisons, Settings, Usage, evaluate
 from pytest_elo.rating.bradley_terry import bradley_terry
+from pytest_elo.rating.results import Interval
 
 modes = st.sampled_from(["half", "davidson", "drop"])
 
@@ -140,7 +141,9 @@ def small_world(rng, n_tasks):
 
 
 def assert_plain(value, path="report"):
-    """Plain Python values only, and no float that is not a number."""
+    """Plain Python values only, no float that is not a number, and no interval that claims certainty."""
+    if isinstance(value, Interval) and value.bounded:
+        assert value.low < value.high, (path, value)
     if dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
             assert_plain(getattr(value, field.name), f"{path}.{field.name}")

@@ -352,3 +352,26 @@ def test_shards_of_an_arena_are_brought_together_with_their_votes(suite):
     for name in ("votes.jsonl", "contests.jsonl", "pairwise.json"):
         assert together.text(name) == whole.text(name)
     assert arena_of(together) == arena_of(whole)
+
+
+def test_what_has_no_score_is_counted_wherever_scores_are_shown(suite):
+    suite.file("evals/prompts.yaml", json.dumps([{"id": f"p{n}", "prompt": f"Write about {n}."} for n in range(3)]))
+    prices = {"date": "2026-11-01", "models": {"test-model": {"prompt": 1.0, "completion": 1.0}}}
+    suite.set(repeats=2, prices=prices, gates=["arena/warm usd_per_item < 1", "warm usd_per_item < 0.00000001"])
+    asked = []
+
+    def wavering(request: Request) -> Response:
+        asked.append(request.number)
+        return reply(f"Answer {len(asked)}.") if not shown(request, "A") else first_slot(request)
+
+    with LoopbackGateway(wavering) as gateway:
+        run = suite.live(gateway)
+    cheap, dear = run.json("gates.json")["gates"]
+    assert cheap["answer"] == "pass"
+    assert cheap["numbers"]["value"] == dear["numbers"]["value"] > 0
+    assert dear["answer"] == "fail"
+    assert "repeats of arena/warm differ in answer on 3 of 3 items\n" in run.output
+    command = [sys.executable, "-m", "pytest_elo", "compare", str(run.run_dir), str(run.run_dir)]
+    compared = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert compared.returncode == 4
+    assert "12 outcomes have no score and are in no row here (arena 12 answered)" in compared.stderr

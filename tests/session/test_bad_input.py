@@ -130,11 +130,11 @@ def test_strategies_that_cannot_run(suite, strategies, said):
     assert said in refused(suite)
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_task_data_that_cannot_be_read(suite, workers):
+@pytest.mark.parametrize("arguments", [("-n", "0"), ("-n", "2"), ("--collect-only",), ("--setup-plan",)])
+def test_task_data_that_cannot_be_read(suite, arguments):
     recordings(suite)
     suite.file("evals/tasks.yaml", "- {id: a, prompt: x, numeric: 1}\n- {id: a, prompt: y, numeric: 2}\n")
-    line = refused(suite, "-n", workers)
+    line = refused(suite, *arguments)
     assert "tasks.yaml" in line
     assert "'a'" in line
 

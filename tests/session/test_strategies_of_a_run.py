@@ -218,7 +218,6 @@ def test_a_task_runs_under_the_strategies_it_names(suite) -> None:
     [
         (["r4"], "tasks.sums.strategies: no strategy is named 'r4'; known: baseline, r3"),
         ("r3", "give a list of"),
-        (["r3"], "lacks the anchor 'baseline'"),
     ],
 )
 def test_a_strategy_that_a_task_names_must_exist(suite, named, said) -> None:
@@ -228,3 +227,22 @@ def test_a_strategy_that_a_task_names_must_exist(suite, named, said) -> None:
     run = suite.run()
     assert run.exit_code == 4, run.output
     assert said in run.output
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_only_a_task_that_is_run_must_have_the_anchor(suite, workers) -> None:
+    suite.file("evals/test_sums.py", TWO_TASKS).file("evals/more.yaml", "[{id: a, prompt: What is 1 + 1?, numeric: 2}]")
+    suite.set(tasks={"more": {"strategies": ["r3"]}}).items(2)
+    suite.strategies(baseline={"kind": "single"}, r3={"kind": "vote", "n": 3})
+    with LoopbackGateway(answer) as gateway:
+        other = suite.live(gateway, "-n", workers, "-k", "not more")
+        bought = len(gateway.requests)
+        whole = suite.live(gateway, "-n", workers)
+        listed = suite.live(gateway, "--collect-only", "-q")
+        assert len(gateway.requests) == bought + 1, "no more than preflight asks"
+    assert other.exit_code == 0, other.output
+    assert {outcome["task_id"] for outcome in other.outcomes} == {"sums"}
+    for refused in (whole, listed):
+        assert refused.exit_code == 4, refused.output
+        assert "tasks.more.strategies lacks the anchor 'baseline'" in refused.output
+        assert "Traceback" not in refused.output

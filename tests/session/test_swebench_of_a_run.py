@@ -82,6 +82,15 @@ def test_gold_predictions_resolve_and_empty_ones_do_not(anchored):
     assert [outcome["score"] for outcome in again.outcomes] == [1.0] * 5
 
 
+def test_an_instance_without_a_prediction_is_refused_wherever_it_stands(anchored):
+    path = anchored.evals / "swebench/predictions/gold.jsonl"
+    *others, last = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join(others), encoding="utf-8")
+    run = anchored.run("--collect-only")
+    assert run.exit_code == 4, run.output
+    assert f"gold.jsonl: no prediction for {json.loads(last)['instance_id']}" in run.output
+
+
 def test_without_a_sandbox_items_are_skipped_and_the_rest_is_rated(anchored):
     """A machine that has neither bubblewrap nor unshare nor git, as a slim and locked-down container."""
     few = anchored.path / "bin"

@@ -80,6 +80,11 @@ class ArenaTask:
     def item_ids(self) -> Sequence[str]:
         return tuple(prompt.item_id for prompt in self.prompts)
 
+    @property
+    def distinct_ids(self) -> Sequence[str]:
+        """Strategies tell no prompt from another, so the first stands for all."""
+        return self.item_ids[:1]
+
     @cached_property
     def fingerprint(self) -> str:
         rules = {

@@ -45,7 +45,8 @@ class SweBenchTask:
     """Instances as a task.
 
     Loading it reads the dataset and nothing else: no sandbox is tried before an item is posed, so a machine
-    that can run none still collects, and each item's ``preflight`` says why it is skipped.
+    that can run none still collects, and each item's ``preflight`` says why it is skipped. It has no
+    ``distinct_ids``: a file of predictions may lack any single instance, so all are looked at (nothing is read for it).
 
     Args:
         make_runner: called once, when a runner is first needed.

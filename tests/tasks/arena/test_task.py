@@ -31,6 +31,7 @@ def written(tmp_path: Path, text: str, name: str = "prompts.yaml") -> Path:
 def test_the_shipped_prompts_load_cleanly() -> None:
     task = load(SHIPPED)
     assert len(task.item_ids) >= 24
+    assert task.distinct_ids == task.item_ids[:1]
     assert task.warnings == ()
     posed = task.pose("late_invoice", 0)
     assert posed.max_tokens == 128
