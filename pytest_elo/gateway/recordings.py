@@ -393,7 +393,7 @@ def _read_lines(path: Path, torn: set[str] | None = None) -> list[Recorded]:
     return recorded
 
 
-def _no_recording(path: Path, number: int, error: Exception) -> DataError:
+def _no_recording(path: Path, n: int, error: Exception) -> DataError:
     return DataError(
         f"{path}:{n} is not a recorded call ({type(error).__name__}: {error}): record it "
         "again with `pytest evals --elo-record`"
