@@ -6,8 +6,9 @@ import difflib
 import hashlib
 import re
 from collections.abc import Iterable
+from pathlib import Path
 
-__all__ = ["did_you_mean", "printable", "safe_id", "shorten", "text_hash"]
+__all__ = ["did_you_mean", "printable", "safe_id", "shorten", "text_hash", "usable"]
 
 _LIST_AT_MOST = 12
 _SAFE_ID = re.compile(r"[A-Za-z0-9_.-]{1,80}")
@@ -30,6 +31,21 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() or sign == "\n" else "\N{REPLACEMENT CHARACTER}" for sign in text)
+
+
+def usable(path: Path) -> Path:
+    """``path`` itself. Raises ``ValueError`` for what no file can be called, whether or not there is one.
+
+    That is a NUL, half a character, a loop of links, a name that is too long; pathlib's own questions (``is_file``,
+    ``resolve``) raise for some of these in some Pythons.
+    """
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        pass
+    except OSError as error:
+        raise ValueError(error.strerror) from None
+    return path
 
 
 def safe_id(raw: str) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_elo._text import printable
-from pytest_elo.errors import EloError
+from pytest_elo._text import printable, shorten
+from pytest_elo.errors import ConfigError, EloError
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -31,6 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except BrokenPipeError:
         return 0
+    except OSError as error:
+        if error.filename is None:  # nothing that a user named
+            raise
+        print(printable(f"ERROR: {shorten(str(error.filename), 200)}: {error.strerror}"), file=sys.stderr)
+        return ConfigError.exit_code
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -7,7 +7,6 @@ order they are named.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_elo._parse import parse_json, parse_toml, parse_yaml
+from pytest_elo._text import usable
 from pytest_elo.errors import ConfigError
 
 __all__ = ["Document", "merged", "read_document", "resolve"]
@@ -107,12 +107,9 @@ def _anchored(values: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def _resolved(folder: Path, value: str, key: str) -> str:
     try:
-        path = (folder / value).resolve()
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
-            path.stat()  # newer Pythons' resolve() and exists() keep all that follows to themselves
-    except (ValueError, OSError) as error:  # a NUL, half a surrogate pair, a loop of links, a name too long
+        return str(usable(folder / value).resolve())
+    except ValueError as error:
         raise ConfigError(f"{folder}: {key} is {value[:80]!r}, which is no path ({error})") from None
-    return str(path)
 
 
 def _anchored_task(task: Any, folder: Path) -> Any:

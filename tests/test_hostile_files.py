@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.fuzz_more_targets import BASELINE, BILL, CALLS, CLAUDE, CODEX, MAPPING, SOLVED, run_files
 from pytest_elo._parse import parse_toml, parse_yaml
+from pytest_elo.cli import main
 from pytest_elo.config import load
 from pytest_elo.errors import DataError, EloError
 from pytest_elo.gates import baseline
@@ -29,6 +30,7 @@ from pytest_elo.votes.page.ballots import read_ballots
 
 ROOT = Path(__file__).parents[1]
 PROVIDER = Provider(name="g", base_url="https://g.test", key_variable="KEY", model="m")
+LONG = "a" * 5000
 BALLOT = {"task_id": "t", "item_id": "i", "prompt": "p", "a": "x", "b": "y", "answer_a": "1", "answer_b": "2"}
 LMSYS = {"question_id": 1, "model_a": "a", "model_b": "b", "winner": "tie"}
 OURS = {"task_id": "t", "item_id": "i", "a": "x", "b": "y", "winner": "a", "judge": "j"}
@@ -290,3 +292,24 @@ def test_half_a_character_of_json_is_hashed(tmp_path: Path) -> None:
 
 def test_an_error_is_one_line_whatever_it_quotes() -> None:
     assert str(DataError("a:\n  b\r\n\u2028c")) == "a: b c"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["report", LONG],
+        ["compare", LONG, LONG],
+        ["merge", LONG, "--out", "x"],
+        ["vote", LONG],
+        ["import-votes", LONG],
+        ["reconcile", LONG, "--billed", "3"],
+        ["baseline", "save", LONG],
+        ["embed", "--model-file", LONG],
+        ["doctor", "--elo-config", LONG],
+        ["init", LONG],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_name_too_long_for_any_file(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(command) == 4
+    assert "Traceback" not in "".join(capfd.readouterr())

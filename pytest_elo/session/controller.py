@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_elo._text import usable
 from pytest_elo.config import Settings
 from pytest_elo.errors import ConfigError, EloError
 from pytest_elo.ledger.fold import Ledger
@@ -161,7 +162,10 @@ class Controller:
 
     def _path(self, base: Path) -> Path:
         chosen = self._config.getoption("--elo-dir")
-        return self._invoked_in / chosen if chosen else base / new_run_id()
+        try:
+            return usable(self._invoked_in / chosen) if chosen else base / new_run_id()
+        except ValueError as error:
+            raise ConfigError(f"--elo-dir {chosen[:80]!r} is no path ({error})") from None
 
     def _prepare(self, path: Path) -> Plan:
         from pytest_elo.session.access import earlier_stores, prepare

@@ -95,8 +95,8 @@ def find_config(config: pytest.Config) -> list[Path]:
 
 
 def _existing(path: Path, source: str) -> Path:
-    if not path.is_file():
-        raise ConfigError(f"{source}: no file {path}")
+    if not os.path.isfile(path):  # a name that is too long is no file either, which older pathlibs raise of
+        raise ConfigError(f"{source}: no file {str(path)[:200]}")
     return path.resolve()
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pytest_elo._text import usable
 from pytest_elo.config import Settings
 from pytest_elo.errors import ConfigError
 from pytest_elo.ledger.fold import ContestKey, Ledger, outcome_key
@@ -22,7 +23,10 @@ _COMPARED = ("mode", "model", "identity", "seed", "max_tokens", "temperature")
 
 def run_to_continue(chosen: str, base: Path, invoked_in: Path) -> Path:
     """The run directory that ``--elo-resume`` means: the named one, else the latest. Raises ``ConfigError``."""
-    path = invoked_in / chosen if chosen else (base / "latest")
+    try:
+        path = usable(invoked_in / chosen) if chosen else (base / "latest")
+    except ValueError as error:
+        raise ConfigError(f"--elo-resume: {chosen[:80]!r} is no path ({error})") from None
     if not (path / "run.json").is_file():
         named = f"{chosen} holds no run.json, so it is no run; name a run directory" if chosen else "there is no run"
         raise ConfigError(f"--elo-resume: {named} (write --elo-resume=DIR, and paths of tests before it)")

@@ -11,7 +11,7 @@ import shutil
 import ssl
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
@@ -21,6 +21,7 @@ import pytest
 
 from pytest_elo.gateway.client import Gateway, GatewaySettings
 from pytest_elo.gateway.endpoint import Endpoint
+from pytest_elo.gateway.proxy.forward import without_usage
 from pytest_elo.records import Tag
 from tests.gateway.conftest import CANARY, Connect, Rows
 from tests.loopback import Billed, LoopbackGateway, Response, completion, reply
@@ -143,3 +144,25 @@ def test_what_breaks_is_told_apart_and_nothing_of_it_is_used_again(
     assert answers[0][1]["error"]["code"] == kind
     assert setup.rows.kinds == [kind, None]
     assert setup.rows.closed[0].total_tokens_high > 0
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_only_the_usage_event_is_taken_out_of_a_stream_of_mixed_line_ends(size: int) -> None:
+    usage = b'data: {"choices": [], "usage": {"total_tokens": 3}}'
+    events = [
+        b'data: {"choices": [1]}\r\n\r\n',
+        usage + b"\r\n\r\n",
+        b": alive\n\n",
+        usage + b"\n\n",
+        b"data: [DONE]\n\n",
+    ]
+    sent = b"".join(events)
+
+    async def relayed() -> bytes:
+        async def chunks() -> AsyncIterator[bytes]:
+            for start in range(0, len(sent), size):
+                yield sent[start : start + size]
+
+        return b"".join([chunk async for chunk in without_usage(chunks())])
+
+    assert asyncio.run(relayed()) == b"".join(event for event in events if usage not in event)

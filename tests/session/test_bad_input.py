@@ -173,3 +173,9 @@ def recordings(suite: Suite) -> None:
     """An empty set of recordings, so that no key is needed to come as far as the items."""
     manifest = {"v": 1, "model": "test-model", "host": "test", "date": "2026-01-01", "versions": {}}
     suite.file("evals/recordings/manifest.json", json.dumps(manifest))
+
+
+@pytest.mark.parametrize("option", ["--elo-dir", "--elo-resume"])
+def test_a_run_directory_that_cannot_be(suite, option):
+    said = refused(suite, f"{option}={'a' * 5000}")
+    assert "is no path (File name too long)" in said

@@ -21,6 +21,7 @@ from pytest_elo.tasks.swebench import Prediction, read_predictions, write_predic
 from pytest_elo.tasks.swebench.local.git import git
 from pytest_elo.tasks.swebench.sandbox import choose_sandbox
 from tests.harness import KEY, Suite
+from tests.walls import needs_walls
 
 SHIPPED = Path(__file__).parents[2] / "evals" / "data" / "swebench"
 
@@ -54,6 +55,7 @@ def anchored(suite):
     return suite.set(tasks={"swebench": {"cache": "cache"}})
 
 
+@needs_walls
 def test_gold_predictions_resolve_and_empty_ones_do_not(anchored):
     run = anchored.run("-n", "2")
     assert run.exit_code == 0, run.output
@@ -118,6 +120,7 @@ def test_without_a_sandbox_items_are_skipped_and_the_rest_is_rated(anchored):
     assert len(run.json("swebench/gold__nobody/report.json")["incomplete_ids"]) == 5
 
 
+@needs_walls
 def test_running_without_walls_is_said_in_the_report(anchored):
     anchored.set(tasks={"swebench": {"cache": "cache", "only": ["mini__poly-1"]}})
     run = anchored.run("--elo-swe-sandbox", "none")
@@ -211,6 +214,7 @@ def test_a_hostile_patch_does_none_of_it(sandbox, anchored):
     assert git(["status", "--porcelain"], cwd=checkout) == ""
 
 
+@needs_walls
 def test_sigkill_in_mid_run_leaves_no_process_and_no_half_built_environment(anchored):
     """All are killed while an environment is built, then the controller while a patch sleeps and has daemons."""
     word = f"elo-mid-run-{os.getpid()}"

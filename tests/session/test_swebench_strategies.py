@@ -11,6 +11,7 @@ import pytest
 from pytest_elo.tasks.swebench import read_predictions
 from tests.harness import Suite
 from tests.loopback import LoopbackGateway, Request, Response, reply
+from tests.walls import needs_walls
 
 SHIPPED = Path(__file__).parents[2] / "evals" / "data" / "swebench"
 SHARES = "    share, left = divmod(cents, people)\n    return [share + 1] * left + [share] * (people - left)"
@@ -67,6 +68,7 @@ def money(pytester):
     return suite.set(tasks={"swebench": {"cache": "cache", "only": ["mini__money-1"]}})
 
 
+@needs_walls
 def test_every_strategy_is_run_graded_and_charged(money):
     money.strategies(
         baseline={"kind": "single", "temperature": 0},

@@ -16,20 +16,11 @@ import pytest
 from pytest_elo.errors import ConfigError, GatewayError, LimitExceededError
 from pytest_elo.records import Grade, Message, Reply
 from pytest_elo.strategies.programs import needed_folders
-from pytest_elo.tasks.swebench.sandbox import choose_sandbox
 from tests.loopback import error, model_answer, reply
 from tests.strategies.conftest import Start
+from tests.walls import needs_walls
 
-
-def _has_sandbox() -> bool:
-    try:
-        choose_sandbox()
-    except ConfigError:
-        return False
-    return True
-
-
-pytestmark = pytest.mark.skipif(not _has_sandbox(), reason="no sandbox works here")
+pytestmark = needs_walls
 
 PYTHON = str(Path(sys.executable).resolve())
 ASK = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -125,8 +126,9 @@ _EVENT_ENDS = (b"\n\n", b"\r\n\r\n")
 def _without_usage_events(events: bytes) -> bytes:
     if b'"usage"' not in events:
         return events
-    mark = next(mark for mark in reversed(_EVENT_ENDS) if mark in events)
-    return b"".join(event + mark for event in events.split(mark)[:-1] if not _is_usage_event(event))
+    parts = re.split(rb"(\r\n\r\n|\n\n)", events)
+    pairs = zip(parts[::2], [*parts[1::2], b""], strict=True)  # each event and its end, at last what has none
+    return b"".join(event + end for event, end in pairs if not _is_usage_event(event))
 
 
 def _is_usage_event(event: bytes) -> bool:

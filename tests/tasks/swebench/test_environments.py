@@ -27,6 +27,7 @@ from pytest_elo.tasks.swebench.local.environments import (
 from pytest_elo.tasks.swebench.locks import build_once, exclusive, prune, slot
 from pytest_elo.tasks.swebench.rows import load_instances
 from pytest_elo.tasks.swebench.sandbox import choose_sandbox
+from tests.walls import needs_walls
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "evals" / "data" / "swebench"
@@ -61,6 +62,7 @@ def processes_naming(folder: Path) -> list[int]:
     return found
 
 
+@needs_walls
 def test_a_folder_is_built_by_one_and_anew_after_a_kill(tmp_path: Path) -> None:
     """A builder is killed half-way: nothing of it runs on; of two others one builds for both."""
     folder = tmp_path / "thing"
@@ -83,6 +85,7 @@ def test_a_folder_is_built_by_one_and_anew_after_a_kill(tmp_path: Path) -> None:
     assert len(list(folder.glob("begun-*"))) == 1
 
 
+@needs_walls
 def test_failed_build_leaves_nothing_and_tells_the_end_of_the_output(tmp_path: Path) -> None:
     spec = EnvironmentSpec(python=THIS, requirements=("no-such-wheel @ file:///nowhere.whl",))
     with pytest.raises(ConfigError, match="an environment could not be built"):
@@ -144,6 +147,7 @@ def test_slots_are_shared_by_whoever_names_the_folder(tmp_path: Path) -> None:
     assert most == 2
 
 
+@needs_walls
 def test_pytest_may_stand_outside_of_the_interpreters_prefix(tmp_path: Path) -> None:
     """As after ``pip install --user``: the interpreter has no pytest, neither as module nor as command."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "bare")], check=True)
@@ -194,6 +198,7 @@ def test_archives_stay_inside_the_tree(tmp_path: Path) -> None:
         read_archive(path)
 
 
+@needs_walls
 def test_two_workers_share_one_cache(tmp_path: Path) -> None:
     """The same items in two processes of pytest-xdist: equal verdicts from one environment and one tree."""
     (tmp_path / "test_pair.py").write_text(f"""

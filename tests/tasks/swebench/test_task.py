@@ -15,12 +15,14 @@ from pytest_elo.tasks.swebench.instance import Instance
 from pytest_elo.tasks.swebench.local.git import git
 from pytest_elo.tasks.swebench.local.mirrors import Mirrors
 from pytest_elo.tasks.swebench.local.runner import LocalRunner
+from tests.walls import needs_walls
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "evals" / "data" / "swebench"
 ARTICLES = ROOT / "tests" / "data" / "articles"
 
 
+@needs_walls
 def test_the_articles_settings_run_as_they_are(tmp_path: Path) -> None:
     """``config.toml`` over ``settings.json``: test command, time limits, workers, folders and system message."""
     options = dict(config.load([ARTICLES / "settings.json", ARTICLES / "config.toml"]).tasks["swebench"])
