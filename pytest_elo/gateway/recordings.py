@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import re
+import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -24,9 +25,10 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from pytest_elo.errors import ConfigError, DataError
+from pytest_elo.gateway.recorded import Lines, Recorded, Spot, read_at, read_lines, read_places
 from pytest_elo.records import Tag
 
-__all__ = ["MANIFEST", "Manifest", "Recorded", "Recordings", "merge", "prompt_sha256", "request_key"]
+__all__ = ["MANIFEST", "Manifest", "Recordings", "merge", "prompt_sha256", "request_key"]
 
 MANIFEST = "manifest.json"
 _VERSION = 1
@@ -67,44 +69,6 @@ class Manifest:
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         text = json.dumps({"v": _VERSION, **values, "versions": dict(self.versions)}, indent=2, ensure_ascii=False)
         _write_atomically(directory / MANIFEST, text + "\n")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """One recorded call. ``attempts`` are ledger rows without what belongs to the run that made them."""
-
-    key: str
-    occurrence: int
-    task_id: str
-    item_id: str
-    role: str
-    sample: int
-    repeat: int
-    condition: str
-    parameters: Mapping[str, Any]
-    prompt_sha256: str
-    attempts: tuple[Mapping[str, Any], ...]
-    body: Mapping[str, Any] | None
-    """The reply, cut down to what is replayed; ``None`` for a call the model's gateway refused."""
-    error: Mapping[str, Any] | None = None
-    """``{"kind", "http_status"}`` of a call that ended in a refusal which is the model's own doing."""
-    purchase: Mapping[str, Any] | None = None
-    """``{"call_id", "strategy", "source", "ts": [...]}`` of the call that bought it; only in response stores."""
-
-    def to_json(self) -> str:
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        if self.purchase is None:
-            del values["purchase"]
-        return json.dumps(values, ensure_ascii=False, separators=(", ", ": "))
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        known = {name: values[name] for name in cls.__dataclass_fields__ if name != "purchase"}
-        return cls(**{**known, "attempts": tuple(known["attempts"]), "purchase": values.get("purchase")})
-
-    @property
-    def place(self) -> tuple[str, int]:
-        return self.key, self.occurrence
 
 
 def request_key(api: str, body: Mapping[str, Any]) -> str:
@@ -172,8 +136,9 @@ class Recordings:
         self._file: int | None = None
         self._seen: OrderedDict[Scope, Counter[str]] = OrderedDict()
         self._restarts: Counter[Scope] = Counter()
-        self._lines: dict[tuple[str, ...], Recorded] = {}
-        self._bought: dict[tuple[object, ...], Recorded] = {}
+        self._shard_size = 0
+        self._adding = threading.Lock()
+        self._lines, self._bought = Lines(), Lines()
         if mode != "record" and directory is not None:
             self._load(_recording_files(directory))
         if mode == "cache":
@@ -226,12 +191,13 @@ class Recordings:
 
     def _find(self, tag: Tag, key: str, occurrence: int) -> Recorded | None:
         if self._bought:
-            bought = self._bought.get((*_scope(tag), key, occurrence))
+            bought = self._bought.find((*_scope(tag), key, occurrence))
             if bought is not None and bought.condition == tag.condition:
                 return bought
         if self.mode == "record":
             return None
-        return self._lines.get(self._place(key, occurrence, tag.condition))
+        found = self._lines.find(self._place(key, occurrence, tag.condition))
+        return found if found is None or found.purchase is None else replace(found, purchase=None)
 
     def _has_lost_more(self) -> bool:
         """Whether a process died since the last look; then what it bought has been read."""
@@ -261,40 +227,42 @@ class Recordings:
             self._shard.parent.mkdir(parents=True, exist_ok=True)
             self._file = os.open(self._shard, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         line = recorded.to_json()
+        data = (line + "\n").encode("utf-8", "replace")
         # on a full disk the reply is not kept; the journal finds out with the row and stops the run
-        with suppress(OSError):
-            os.write(self._file, (line + "\n").encode("utf-8", "replace"))
+        with suppress(OSError), self._adding:
+            spot = Spot(self._shard, self._shard_size)
+            self._shard_size += (written := os.write(self._file, data))
+            if self.mode == "cache" and written == len(data):
+                self._lines.add(self._place(*recorded.place, recorded.condition), spot)
         if self._ship is not None:
             self._ship(line)
-        if self.mode == "cache":
-            self._remember(recorded)
 
     def close(self) -> None:
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
-    def _place(self, key: str, occurrence: int, condition: str) -> tuple[str, ...]:
+    def _place(self, key: str, occurrence: int, condition: str) -> tuple[object, ...]:
         # a replay is told by its manifest what it replays; a cache stands in for the live model
-        return (key, str(occurrence), condition if self.mode == "cache" else "")
-
-    def _remember(self, recorded: Recorded) -> None:
-        place = self._place(recorded.key, recorded.occurrence, recorded.condition)
-        self._lines.setdefault(place, replace(recorded, purchase=None))
+        return (key, occurrence, condition if self.mode == "cache" else "")
 
     def _load(self, files: Iterable[Path]) -> None:
         for path in files:
-            for recorded in _read_lines(path):
+            if self.mode == "replay" and self._condition is None:
+                for spot, place in read_places(path):
+                    self._lines.add(self._place(*place, ""), spot)
+                continue
+            for spot, recorded in read_lines(path):
                 if self._condition is None or recorded.condition == self._condition:
-                    self._remember(recorded)
+                    self._lines.add(self._place(*recorded.place, recorded.condition), spot)
 
     def _load_bought(self, files: Iterable[Path]) -> None:
         for path in files:
-            for recorded in _read_lines(path):
+            for spot, recorded in read_lines(path):
                 is_mine = self._condition is None or recorded.condition == self._condition
                 if recorded.purchase is not None and is_mine:
                     scope = (recorded.task_id, recorded.item_id, recorded.purchase["strategy"], recorded.repeat)
-                    self._bought.setdefault((*scope, *recorded.place), recorded)
+                    self._bought.add((*scope, *recorded.place), spot)
 
 
 def merge(shards: Path | Iterable[Path], target: Path) -> int:
@@ -305,26 +273,51 @@ def merge(shards: Path | Iterable[Path], target: Path) -> int:
     calls in ``target``. Raises ``DataError`` for a line that is no recording.
     """
     files = _shard_files(shards) if isinstance(shards, Path) else sorted(shards)
-    kept = {recorded.place: recorded for path in _recording_files(target) for recorded in _read_lines(path)}
-    fresh: dict[tuple[str, int], Recorded] = {}
-    for recorded in sorted((line for path in files for line in _read_lines(path)), key=_merge_order):
-        fresh.setdefault(recorded.place, replace(recorded, purchase=None))
-    kept.update(fresh)
-    by_file: dict[str, list[Recorded]] = {}
-    for recorded in kept.values():
-        by_file.setdefault(_file_name(recorded.task_id), []).append(recorded)
+    chosen = _old(target) | _fresh(files)
+    by_file: dict[str, list[tuple[str, int]]] = {}
+    for place, (name, _) in chosen.items():
+        by_file.setdefault(name, []).append(place)
     target.mkdir(parents=True, exist_ok=True)
+    # all are written before any is put in place: a line may move from one file of the target to another
+    written = {
+        name: _written_beside(target / name, (read_at(chosen[place][1]) for place in sorted(places)))
+        for name, places in by_file.items()
+    }
     for path in _recording_files(target):
         if path.name not in by_file:
             path.unlink()
-    for name, lines in by_file.items():
-        text = "".join(line.to_json() + "\n" for line in sorted(lines, key=lambda line: line.place))
-        _write_atomically(target / name, text)
-    return len(kept)
+    for name, temporary in written.items():
+        os.replace(temporary, target / name)
+    return len(chosen)
+
+
+Chosen = dict[tuple[str, int], tuple[str, Spot]]
+"""By place: the file of the target that a line goes to, and where it stands."""
+
+
+def _old(target: Path) -> Chosen:
+    lines = (line for path in _recording_files(target) for line in read_lines(path))
+    return {recorded.place: (_file_name(recorded.task_id), spot) for spot, recorded in lines}
+
+
+def _fresh(files: Iterable[Path]) -> Chosen:
+    chosen: Chosen = {}
+    for spot, recorded in (line for path in files for line in read_lines(path)):
+        rival = chosen.get(recorded.place)
+        if rival is None or _merge_order(recorded) < _merge_order(read_at(rival[1])):
+            chosen[recorded.place] = _file_name(recorded.task_id), spot
+    return chosen
 
 
 def _merge_order(recorded: Recorded) -> tuple[str, str, str]:
     return recorded.task_id, recorded.item_id, replace(recorded, purchase=None).to_json()
+
+
+def _written_beside(path: Path, lines: Iterable[Recorded]) -> Path:
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with temporary.open("w", encoding="utf-8", errors="replace") as stream:
+        stream.writelines(replace(line, purchase=None).to_json() + "\n" for line in lines)
+    return temporary
 
 
 def _file_name(task_id: str) -> str:
@@ -337,21 +330,6 @@ def _recording_files(directory: Path) -> list[Path]:
 
 def _shard_files(directory: Path) -> list[Path]:
     return sorted(directory.glob("recorded-*.jsonl")) if directory.is_dir() else []
-
-
-def _read_lines(path: Path) -> list[Recorded]:
-    lines = path.read_bytes().split(b"\n")
-    recorded: list[Recorded] = []
-    # what follows the last line break is a line torn by a killed process: that call is not kept
-    for number, line in enumerate(lines[:-1], start=1):
-        try:
-            recorded.append(Recorded.from_dict(json.loads(line)))
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(
-                f"{path}:{number} is not a recorded call ({type(error).__name__}: {error}): record it "
-                "again with `pytest evals --elo-record`"
-            ) from None
-    return recorded
 
 
 def _write_atomically(path: Path, text: str) -> None:
