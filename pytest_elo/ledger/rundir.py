@@ -185,8 +185,9 @@ class RunDir:
         for shard in sorted(self.shards.glob("*.jsonl")):
             if shard.name in known:
                 continue
-            with contextlib.suppress(OSError):
-                ledger.add_lines(shard.read_bytes().decode("utf-8", errors="replace"))
+            with contextlib.suppress(OSError), shard.open("rb") as stream:
+                for line in stream:
+                    ledger.add_lines(line.decode("utf-8", errors="replace"))
 
     def has_live_shards(self) -> bool:
         """Whether a process may still write to its shard."""
