@@ -45,9 +45,8 @@ def test_an_outcome_comes_back_to_the_byte(texts, scores, calls, score):
 def test_a_newer_schemas_fields_are_left_out_and_missing_ones_take_their_default():
     values = {"task_id": "t", "item_id": "i", "strategy": "s", "model": "m", "status": "wrong", "new": 1}
     packed = packed_outcomes()
-    assert packed.record(packed.pack(values)) == Outcome(
-        task_id="t", item_id="i", strategy="s", model="m", status="wrong"
-    )
+    default = Outcome(task_id="t", item_id="i", strategy="s", model="m", status="wrong")
+    assert packed.record(packed.pack(values)).to_json() == default.to_json()
 
 
 def test_a_ledger_holds_bytes_and_no_records():
