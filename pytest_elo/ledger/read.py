@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from sys import intern
 from typing import Any, TypeVar
 
 from pytest_elo.errors import DataError
@@ -31,6 +32,9 @@ OUTCOME_TYPES: dict[str, tuple[str, Any]] = {
     "scores": ("an object", dict),
     "repeat": ("a whole number", int),
 }
+
+_ALIKE = ("task_id", "strategy", "model", "role", "status", "finish_reason", "response_model", "condition")
+"""Texts that many rows have in common: decoded from JSON, each row would hold its own."""
 
 TOKENS_AT_MOST = 10**12
 """Of one attempt: more is a slip, and sums of ten million rows stay below 2**63."""
@@ -81,10 +85,19 @@ def attempt_of(values: dict[str, Any], where: str) -> Attempt:
     return _record(Attempt.from_dict, values, where)
 
 
-def read_outcomes(path: Path, warn: Callable[[str], None]) -> Iterator[Outcome]:
-    """Yield the lines of ``outcomes.jsonl``; raises ``DataError`` with file and line."""
+def read_outcomes(path: Path, warn: Callable[[str], None], *, without: Collection[str] = ()) -> Iterator[Outcome]:
+    """Yield the lines of ``outcomes.jsonl``; raises ``DataError`` with file and line.
+
+    Fields ``without`` which the caller does are left at their defaults.
+    """
     for where, values in _lines(path, warn):
         _check_types(values, OUTCOME_TYPES, where)
+        for key in without:
+            values.pop(key, None)
+        if not values.get("marks"):
+            values["marks"] = ()
+        if values.get("answer") == values.get("expected"):
+            values["answer"] = values.get("expected")
         outcome = _record(Outcome.from_dict, values, where)
         score = outcome.score
         if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
@@ -99,6 +112,9 @@ def _check_types(values: dict[str, Any], types: dict[str, tuple[str, Any]], wher
 
 
 def _record(build: Callable[[dict[str, Any]], Record], values: dict[str, Any], where: str) -> Record:
+    for key in _ALIKE:
+        if type(value := values.get(key)) is str:
+            values[key] = intern(value)
     try:
         return build(values)
     except TypeError as error:
