@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, overload
 
+from pytest_elo.ledger.aside import Aside, Kept
 from pytest_elo.ledger.packed import Packed, packed_attempts, packed_name, packed_outcomes
 from pytest_elo.records import MODEL_STATUSES, Attempt, Outcome
 
@@ -55,12 +56,13 @@ class Ledger:
     _responses: list[str] = field(default_factory=list)
     _attempts: dict[Place, bytes] = field(default_factory=dict)
     _kept: dict[Name, bool] = field(default_factory=dict)
-    _outcomes: dict[tuple[str, str, int], dict[str, bytes]] = field(default_factory=dict)
+    _outcomes: dict[tuple[str, str, int], dict[str, Kept]] = field(default_factory=dict)
     """by (task, strategy, repeat) and item"""
     _reruns: dict[OutcomeKey, int] = field(default_factory=dict)
     _votes: dict[VoteKey, Rank] = field(default_factory=dict)
     """the rank's last part is the vote itself"""
-    _contests: dict[ContestKey, bytes] = field(default_factory=dict)
+    _contests: dict[ContestKey, Kept] = field(default_factory=dict)
+    _aside: Aside = field(default_factory=Aside)
     _order: list[Place] | None = None
     _packed_attempts: Packed[Attempt] = field(default_factory=packed_attempts)
     _packed_outcomes: Packed[Outcome] = field(default_factory=packed_outcomes)
@@ -91,7 +93,7 @@ class Ledger:
             self._vote(event["vote"], int(event.get("rerun", 0)))
         elif "contest" in event:
             facts = event["contest"]
-            self._contests[facts["task_id"], facts["item_id"], facts["repeat"]] = marshal.dumps(facts)
+            self._contests[facts["task_id"], facts["item_id"], facts["repeat"]] = self._aside.put(marshal.dumps(facts))
         elif "adaptive" in event:
             self.adaptive.update(event["adaptive"])
         elif "expected" in event:
@@ -131,9 +133,11 @@ class Ledger:
         task, item, strategy, repeat = values["task_id"], values["item_id"], values["strategy"], values.get("repeat", 0)
         tier = self._outcomes.setdefault((task, strategy, repeat), {})
         known, key = tier.get(item), (task, item, strategy, repeat)
-        if known is not None and self._rank(packed, rerun) <= self._rank(known, self._reruns.get(key, 0)):
-            return
-        tier[item] = packed
+        if known is not None:
+            rank = self._rank(self._aside.get(known), self._reruns.get(key, 0))
+            if self._rank(packed, rerun) <= rank:
+                return
+        tier[item] = self._aside.put(packed)
         if rerun:
             self._reruns[key] = rerun
         else:
@@ -175,9 +179,12 @@ class Ledger:
         return _Sequence(self._order, self._attempt)
 
     def _attempt(self, place: Place) -> Attempt:
+        return Attempt(**self._values(place))
+
+    def _values(self, place: Place) -> dict[str, Any]:
         values = self._packed_attempts.unpack(self._attempts[place])
         values["kept"] = self._was_kept(place, values)
-        return Attempt(**values)
+        return values
 
     def _was_kept(self, place: Place, values: Mapping[str, Any]) -> bool:
         if values["status"] != "ok":
@@ -185,15 +192,38 @@ class Ledger:
         call = place[0] if isinstance(place, tuple) else place
         return self._kept.get(call, bool(values["kept"]))
 
+    def attempt_lines(self) -> Iterator[str]:
+        """The lines of ``runs.jsonl``: those of ``attempts``, without making them."""
+        self.attempts()
+        return (self._packed_attempts.line(self._values(place)) + "\n" for place in self._order or ())
+
     def outcomes(self) -> Sequence[Outcome]:
-        keys = [
+        return _Sequence(self.outcome_keys(), self._outcome)
+
+    def outcome_keys(self) -> list[OutcomeKey]:
+        """Of all outcomes, in their order."""
+        return sorted(
             (task, item, strategy, repeat) for (task, strategy, repeat), tier in self._outcomes.items() for item in tier
-        ]
-        return _Sequence(sorted(keys), self._outcome)
+        )
+
+    def outcomes_scored_by(self, name: str, *, task: str) -> list[Outcome]:
+        """All outcomes of the tasks in which some have a score of this name, and of ``task``."""
+        tasks = {common["task_id"] for common in self._packed_outcomes.where(name)} | {task}
+        found = [self._outcome(key) for key in self.outcome_keys() if key[0] in tasks]
+        scored = {outcome.task_id for outcome in found if name in outcome.scores} | {task}
+        return [outcome for outcome in found if outcome.task_id in scored]
+
+    def outcome_lines(self) -> Iterator[str]:
+        """The lines of ``outcomes.jsonl``."""
+        packed = self._packed_outcomes
+        return (packed.line(packed.unpack(self._outcome_at(key))) + "\n" for key in self.outcome_keys())
 
     def _outcome(self, key: OutcomeKey) -> Outcome:
+        return self._packed_outcomes.record(self._outcome_at(key))
+
+    def _outcome_at(self, key: OutcomeKey) -> bytes:
         task, item, strategy, repeat = key
-        return self._packed_outcomes.record(self._outcomes[task, strategy, repeat][item])
+        return self._aside.get(self._outcomes[task, strategy, repeat][item])
 
     def votes(self) -> list[Mapping[str, Any]]:
         """The judges' votes: one for each pair, order and judge, one with a winner before one without."""
@@ -201,7 +231,7 @@ class Ledger:
 
     def contests(self) -> list[Mapping[str, Any]]:
         """What each arena item put to its judges."""
-        return [marshal.loads(self._contests[key]) for key in sorted(self._contests)]
+        return [marshal.loads(self._aside.get(self._contests[key])) for key in sorted(self._contests)]
 
 
 class _Sequence(Sequence[T], Generic[T]):

@@ -7,8 +7,9 @@ hexadecimal names in it as the bytes they stand for. An attempt takes about 140 
 from __future__ import annotations
 
 import dataclasses
+import json
 import marshal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
@@ -33,7 +34,7 @@ class Packed(Generic[Record]):
     def __init__(self, record: type[Record], *own: str, by_name: str) -> None:
         names = [field.name for field in dataclasses.fields(record)]
         self._record = record
-        self._names = frozenset(names)
+        self._names = dict.fromkeys(names)
         self._by_name = by_name
         self._own = own
         self._common = tuple(name for name in names if name not in (*own, by_name))
@@ -43,7 +44,7 @@ class Packed(Generic[Record]):
 
     def pack(self, values: Mapping[str, Any]) -> bytes:
         """``values`` as a JSON object has them. Raises ``TypeError`` where they make no record."""
-        if values.keys() != self._names:
+        if values.keys() != self._names.keys():
             values = self._record.from_dict(values).to_dict()
         common: tuple[Any, ...] = self._common_of(values)
         named: Mapping[str, Any] = values[self._by_name]
@@ -66,6 +67,14 @@ class Packed(Generic[Record]):
 
     def record(self, packed: bytes) -> Record:
         return self._record(**self.unpack(packed))
+
+    def line(self, values: Mapping[str, Any]) -> str:
+        """What ``to_json`` says of the record of these values."""
+        return json.dumps({name: values[name] for name in self._names}, separators=(", ", ": "))
+
+    def where(self, key: str) -> Iterator[Mapping[str, Any]]:
+        """The common fields of all rows in whose mapping field ``key`` stands."""
+        return (common for common, names in self._templates if key in names)
 
 
 def packed_attempts() -> Packed[Attempt]:

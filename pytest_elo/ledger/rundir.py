@@ -217,7 +217,8 @@ class RunDir:
 
     def write(self, ledger: Ledger) -> None:
         """Write the result files. Votes are only ever appended: people may be voting at the same time."""
-        self.write_rows(ledger.attempts(), ledger.outcomes())
+        write_atomically(self.runs, ledger.attempt_lines())
+        write_atomically(self.outcomes, ledger.outcome_lines())
         self._write_arenas(ledger)
 
     def join_arenas(self, runs: Iterable[Path]) -> None:

@@ -57,10 +57,34 @@ def test_a_ledger_holds_bytes_and_no_records():
         ledger.add({"close": row.to_dict()})
         ledger.add({"outcome": outcome.to_dict()})
     assert len(list(ledger.attempts())) == len(list(ledger.outcomes())) == 20
-    assert not {Attempt, Outcome} & _types_held_by(ledger)
+    assert [held for held in _held_by(ledger) if isinstance(held, Attempt | Outcome)] == []
 
 
-def _types_held_by(thing: object) -> set[type]:
+def test_what_models_say_at_length_is_not_held_in_memory(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ledger = Ledger()
+    texts = {f"i{number}": f"{number} says é " * 100_000 for number in range(20)}
+    for item, text in texts.items():
+        outcome = Outcome(task_id="t", item_id=item, strategy="s", model="m", status="wrong", output=text)
+        ledger.add({"outcome": outcome.to_dict()})
+        ledger.add({"contest": {"task_id": "t", "item_id": item, "repeat": 0, "prompt": text}})
+    assert {outcome.item_id: outcome.output for outcome in ledger.outcomes()} == texts
+    assert {contest["item_id"]: contest["prompt"] for contest in ledger.contests()} == texts
+    assert sum(map(len, (held for held in _held_by(ledger) if isinstance(held, bytes)))) < 6_000_000
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_place_to_set_texts_aside_they_are_held(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    ledger = Ledger()
+    for number in range(8):
+        text = "x" * 1_000_000
+        outcome = Outcome(task_id="t", item_id=f"i{number}", strategy="s", model="m", status="wrong", output=text)
+        ledger.add({"outcome": outcome.to_dict()})
+    assert [len(outcome.output or "") for outcome in ledger.outcomes()] == [1_000_000] * 8
+
+
+def _held_by(thing: object) -> list[object]:
     seen: dict[int, object] = {}
     waiting = [thing]
     while waiting:
@@ -68,4 +92,4 @@ def _types_held_by(thing: object) -> set[type]:
         if id(found) not in seen and not isinstance(found, type | ModuleType | FunctionType):
             seen[id(found)] = found
             waiting.extend(gc.get_referents(found))
-    return set(map(type, seen.values()))
+    return list(seen.values())
