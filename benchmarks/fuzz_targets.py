@@ -242,7 +242,7 @@ def _posed(task: Any) -> object:
 
 def _folded(ledger: Any, data: bytes) -> object:
     ledger.add_lines(_text(data))
-    return ledger.attempts(), ledger.outcomes()
+    return list(ledger.attempts()), list(ledger.outcomes())
 
 
 def _recorded(path: Path, recordings: Any) -> object:

@@ -102,7 +102,7 @@ def test_settings_that_hold_themselves(tmp_path: Path) -> None:
 def test_a_journal_line_that_is_none_is_counted_as_torn(event: str) -> None:
     ledger = Ledger()
     ledger.add_lines(event + "\n")
-    assert (len(ledger.torn), ledger.attempts(), ledger.outcomes()) == (1, [], [])
+    assert (len(ledger.torn), list(ledger.attempts()), list(ledger.outcomes())) == (1, [], [])
 
 
 def test_a_log_of_opening_brackets_is_read_in_no_time() -> None:

@@ -16,7 +16,8 @@ sys.path.insert(0, str(ROOT))
 
 from pytest_elo.config import Settings, load  # noqa: E402
 from pytest_elo.gateway.client import Gateway, GatewaySettings  # noqa: E402
-from pytest_elo.gateway.recordings import MANIFEST, Recorded, Recordings  # noqa: E402
+from pytest_elo.gateway.recorded import Recorded  # noqa: E402
+from pytest_elo.gateway.recordings import MANIFEST, Recordings  # noqa: E402
 from pytest_elo.records import Attempt, Tag  # noqa: E402
 from pytest_elo.strategies.run import run  # noqa: E402
 from pytest_elo.tasks.own import load as load_task  # noqa: E402

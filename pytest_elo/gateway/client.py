@@ -25,7 +25,8 @@ from pytest_elo.gateway.limits import SharedLimits
 from pytest_elo.gateway.meter import Meter
 from pytest_elo.gateway.negotiate import Negotiator
 from pytest_elo.gateway.reading import Reading
-from pytest_elo.gateway.recordings import Recorded, Recordings
+from pytest_elo.gateway.recorded import Recorded
+from pytest_elo.gateway.recordings import Recordings
 from pytest_elo.gateway.replaying import reply_of, reply_of_reading
 from pytest_elo.gateway.retry import RetryPolicy
 from pytest_elo.gateway.rules import Rules, key_of, lookup

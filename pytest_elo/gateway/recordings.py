@@ -15,20 +15,21 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from pytest_elo._forms import Form, known, listed, mapping, maybe, number, text, whole, with_all
 from pytest_elo._parse import parse_json
-from pytest_elo._text import shorten, text_hash
+from pytest_elo._text import text_hash
 from pytest_elo.errors import ConfigError, DataError
+from pytest_elo.gateway.recorded import Lines, Recorded, Spot, read_at, read_lines, read_places
 from pytest_elo.ledger.appending import write_all
 from pytest_elo.records import Tag
 
-__all__ = ["MANIFEST", "Manifest", "Recorded", "Recordings", "merge", "prompt_sha256", "request_key"]
+__all__ = ["MANIFEST", "Manifest", "Recordings", "merge", "prompt_sha256", "request_key"]
 
 MANIFEST = "manifest.json"
 _VERSION = 1
@@ -71,48 +72,6 @@ class Manifest:
         _write_atomically(directory / MANIFEST, text + "\n")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """One recorded call. ``attempts`` are ledger rows without what belongs to the run that made them."""
-
-    key: str
-    occurrence: int
-    task_id: str
-    item_id: str
-    role: str
-    sample: int
-    repeat: int
-    condition: str
-    parameters: Mapping[str, Any]
-    prompt_sha256: str
-    attempts: tuple[Mapping[str, Any], ...]
-    body: Mapping[str, Any] | None
-    """The reply, cut down to what is replayed; ``None`` for a call the model's gateway refused."""
-    error: Mapping[str, Any] | None = None
-    """``{"kind", "http_status"}`` of a call that ended in a refusal which is the model's own doing."""
-    purchase: Mapping[str, Any] | None = None
-    """``{"call_id", "strategy", "source", "ts": [...]}`` of the call that bought it; only in response stores."""
-
-    def to_json(self) -> str:
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        if self.purchase is None:
-            del values["purchase"]
-        return json.dumps(values, ensure_ascii=False, separators=(", ", ": "))
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Raises ``KeyError`` for what is missing, ``TypeError`` for a field that holds something else."""
-        for name, form in _FORMS.items():
-            if not form(values[name] if name != "purchase" else values.get(name)):
-                raise TypeError(f"{name} is {shorten(repr(values[name]), 60)}")
-        known = {name: values[name] for name in cls.__dataclass_fields__ if name != "purchase"}
-        return cls(**{**known, "attempts": tuple(known["attempts"]), "purchase": values.get("purchase")})
-
-    @property
-    def place(self) -> tuple[str, int]:
-        return self.key, self.occurrence
-
-
 def request_key(api: str, body: Mapping[str, Any]) -> str:
     """SHA-256 of the request in canonical form: the API, then the body with sorted keys.
 
@@ -133,22 +92,6 @@ def _sha256(value: object) -> str:
 
 
 Scope = tuple[str, str, str, int]
-
-_ROW = known(
-    **dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens", "total_tokens_high"), whole),
-    **dict.fromkeys(("cached_tokens", "reasoning_tokens", "http_status"), maybe(whole)),
-    **dict.fromkeys(("finish_reason", "error_kind", "estimated", "response_model"), maybe(text)),
-    status=text, latency_s=number, parameters=mapping,
-)  # fmt: skip
-_FORMS: Mapping[str, Form] = {
-    **dict.fromkeys(("key", "task_id", "item_id", "role", "condition", "prompt_sha256"), text),
-    **dict.fromkeys(("occurrence", "sample", "repeat"), whole),
-    "parameters": mapping,
-    "attempts": listed(_ROW),
-    "body": maybe(mapping),
-    "error": maybe(mapping),
-    "purchase": maybe(with_all(strategy=text)),
-}
 
 
 def _scope(tag: Tag) -> Scope:
@@ -194,11 +137,11 @@ class Recordings:
         self._file: int | None = None
         self._seen: OrderedDict[Scope, Counter[str]] = OrderedDict()
         self._restarts: Counter[Scope] = Counter()
-        self._lines: dict[tuple[str, ...], Recorded] = {}
-        self._bought: dict[tuple[object, ...], Recorded] = {}
         self.torn: set[str] = set()
         """Places of lines in response stores that cannot be read: those calls are not found again."""
         self._closes_line = False
+        self._adding = threading.Lock()
+        self._lines, self._bought = Lines(), Lines()
         if mode != "record" and directory is not None:
             self._load(_recording_files(directory))
         if mode == "cache":
@@ -251,12 +194,13 @@ class Recordings:
 
     def _find(self, tag: Tag, key: str, occurrence: int) -> Recorded | None:
         if self._bought:
-            bought = self._bought.get((*_scope(tag), key, occurrence))
+            bought = self._bought.find((*_scope(tag), key, occurrence))
             if bought is not None and bought.condition == tag.condition:
                 return bought
         if self.mode == "record":
             return None
-        return self._lines.get(self._place(key, occurrence, tag.condition))
+        found = self._lines.find(self._place(key, occurrence, tag.condition))
+        return found if found is None or found.purchase is None else replace(found, purchase=None)
 
     def _has_lost_more(self) -> bool:
         """Whether a process died since the last look; then what it bought has been read."""
@@ -288,42 +232,44 @@ class Recordings:
         line = recorded.to_json()
         data = (line + "\n").encode("utf-8", "replace")
         # on a full disk the reply is not kept; the journal finds out with the row and stops the run
-        try:
-            write_all(self._file, b"\n" + data if self._closes_line else data)
-            self._closes_line = False
-        except OSError:
-            self._closes_line = True
+        with self._adding:
+            try:
+                write_all(self._file, b"\n" + data if self._closes_line else data)
+                self._closes_line = False
+                if self.mode == "cache":
+                    spot = Spot(self._shard, os.fstat(self._file).st_size - len(data))
+                    self._lines.add(self._place(*recorded.place, recorded.condition), spot)
+            except OSError:
+                self._closes_line = True
         if self._ship is not None:
             self._ship(line)
-        if self.mode == "cache":
-            self._remember(recorded)
 
     def close(self) -> None:
         if self._file is not None:
             os.close(self._file)
             self._file = None
 
-    def _place(self, key: str, occurrence: int, condition: str) -> tuple[str, ...]:
+    def _place(self, key: str, occurrence: int, condition: str) -> tuple[object, ...]:
         # a replay is told by its manifest what it replays; a cache stands in for the live model
-        return (key, str(occurrence), condition if self.mode == "cache" else "")
-
-    def _remember(self, recorded: Recorded) -> None:
-        place = self._place(recorded.key, recorded.occurrence, recorded.condition)
-        self._lines.setdefault(place, replace(recorded, purchase=None))
+        return (key, occurrence, condition if self.mode == "cache" else "")
 
     def _load(self, files: Iterable[Path], torn: set[str] | None = None) -> None:
         for path in files:
-            for recorded in _read_lines(path, torn):
+            if self.mode == "replay" and self._condition is None:
+                for spot, place in read_places(path):
+                    self._lines.add(self._place(*place, ""), spot)
+                continue
+            for spot, recorded in read_lines(path, torn):
                 if self._condition is None or recorded.condition == self._condition:
-                    self._remember(recorded)
+                    self._lines.add(self._place(*recorded.place, recorded.condition), spot)
 
     def _load_bought(self, files: Iterable[Path]) -> None:
         for path in files:
-            for recorded in _read_lines(path, self.torn):
+            for spot, recorded in read_lines(path, self.torn):
                 is_mine = self._condition is None or recorded.condition == self._condition
                 if recorded.purchase is not None and is_mine:
                     scope = (recorded.task_id, recorded.item_id, recorded.purchase["strategy"], recorded.repeat)
-                    self._bought.setdefault((*scope, *recorded.place), recorded)
+                    self._bought.add((*scope, *recorded.place), spot)
 
 
 def merge(shards: Path | Iterable[Path], target: Path) -> tuple[int, int]:
@@ -334,27 +280,52 @@ def merge(shards: Path | Iterable[Path], target: Path) -> tuple[int, int]:
     calls in ``target`` and of lines of shards that are torn. Raises ``DataError`` for a line that is no recording.
     """
     files = _shard_files(shards) if isinstance(shards, Path) else sorted(shards)
-    kept = {recorded.place: recorded for path in _recording_files(target) for recorded in _read_lines(path)}
-    fresh: dict[tuple[str, int], Recorded] = {}
     torn: set[str] = set()
-    for recorded in sorted((line for path in files for line in _read_lines(path, torn)), key=_merge_order):
-        fresh.setdefault(recorded.place, replace(recorded, purchase=None))
-    kept.update(fresh)
-    by_file: dict[str, list[Recorded]] = {}
-    for recorded in kept.values():
-        by_file.setdefault(_file_name(recorded.task_id), []).append(recorded)
+    chosen = _old(target) | _fresh(files, torn)
+    by_file: dict[str, list[tuple[str, int]]] = {}
+    for place, (name, _) in chosen.items():
+        by_file.setdefault(name, []).append(place)
     target.mkdir(parents=True, exist_ok=True)
+    # all are written before any is put in place: a line may move from one file of the target to another
+    written = {
+        name: _written_beside(target / name, (read_at(chosen[place][1]) for place in sorted(places)))
+        for name, places in by_file.items()
+    }
     for path in _recording_files(target):
         if path.name not in by_file:
             path.unlink()
-    for name, lines in by_file.items():
-        text = "".join(line.to_json() + "\n" for line in sorted(lines, key=lambda line: line.place))
-        _write_atomically(target / name, text)
-    return len(kept), len(torn)
+    for name, temporary in written.items():
+        os.replace(temporary, target / name)
+    return len(chosen), len(torn)
+
+
+Chosen = dict[tuple[str, int], tuple[str, Spot]]
+"""By place: the file of the target that a line goes to, and where it stands."""
+
+
+def _old(target: Path) -> Chosen:
+    lines = (line for path in _recording_files(target) for line in read_lines(path))
+    return {recorded.place: (_file_name(recorded.task_id), spot) for spot, recorded in lines}
+
+
+def _fresh(files: Iterable[Path], torn: set[str]) -> Chosen:
+    chosen: Chosen = {}
+    for spot, recorded in (line for path in files for line in read_lines(path, torn)):
+        rival = chosen.get(recorded.place)
+        if rival is None or _merge_order(recorded) < _merge_order(read_at(rival[1])):
+            chosen[recorded.place] = _file_name(recorded.task_id), spot
+    return chosen
 
 
 def _merge_order(recorded: Recorded) -> tuple[str, str, str]:
     return recorded.task_id, recorded.item_id, replace(recorded, purchase=None).to_json()
+
+
+def _written_beside(path: Path, lines: Iterable[Recorded]) -> Path:
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with temporary.open("w", encoding="utf-8", errors="replace") as stream:
+        stream.writelines(replace(line, purchase=None).to_json() + "\n" for line in lines)
+    return temporary
 
 
 def _file_name(task_id: str) -> str:
@@ -367,37 +338,6 @@ def _recording_files(directory: Path) -> list[Path]:
 
 def _shard_files(directory: Path) -> list[Path]:
     return sorted(directory.glob("recorded-*.jsonl")) if directory.is_dir() else []
-
-
-def _read_lines(path: Path, torn: set[str] | None = None) -> list[Recorded]:
-    """The calls of a file. Where it is a shard, places of lines that are not JSON go to ``torn``: a full disk cuts
-    lines short, and a network file system leaves holes of NUL bytes."""
-    lines = path.read_bytes().split(b"\n")
-    recorded: list[Recorded] = []
-    # what follows the last line break is a line torn by a killed process: that call is not kept
-    for n, line in enumerate(lines[:-1], start=1):
-        if torn is not None and b"\0" in line:
-            torn.add(f"{path}:{n}")
-        try:
-            values = parse_json(line.strip(b"\0"))
-        except ValueError as error:
-            if torn is None:
-                raise _no_recording(path, n, error) from None
-            if line:
-                torn.add(f"{path}:{n}")
-            continue
-        try:
-            recorded.append(Recorded.from_dict(values))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise _no_recording(path, n, error) from None
-    return recorded
-
-
-def _no_recording(path: Path, n: int, error: Exception) -> DataError:
-    return DataError(
-        f"{path}:{n} is not a recorded call ({type(error).__name__}: {error}): record it "
-        "again with `pytest evals --elo-record`"
-    )
 
 
 def _write_atomically(path: Path, text: str) -> None:

@@ -18,7 +18,8 @@ from pytest_elo.gateway.context import CallRecord
 from pytest_elo.gateway.errors import redact
 from pytest_elo.gateway.meter import effective_parameters
 from pytest_elo.gateway.reading import Reading
-from pytest_elo.gateway.recordings import Recorded, prompt_sha256
+from pytest_elo.gateway.recorded import Recorded
+from pytest_elo.gateway.recordings import prompt_sha256
 from pytest_elo.records import Attempt, Reply, Tag
 
 __all__ = [

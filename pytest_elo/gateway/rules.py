@@ -10,7 +10,8 @@ from typing import Any
 from pytest_elo.gateway.limits import SharedLimits
 from pytest_elo.gateway.meter import Meter
 from pytest_elo.gateway.negotiate import Negotiator
-from pytest_elo.gateway.recordings import Recorded, Recordings, request_key
+from pytest_elo.gateway.recorded import Recorded
+from pytest_elo.gateway.recordings import Recordings, request_key
 from pytest_elo.gateway.replaying import not_recorded
 from pytest_elo.gateway.retry import RetryPolicy
 from pytest_elo.records import Tag

@@ -22,7 +22,7 @@ from pytest_elo.gateway.exchange import Again, Delivered, Exchange, OutOfTimeErr
 from pytest_elo.gateway.http import http_module, relay_stream_types
 from pytest_elo.gateway.pool import AsyncPool, SyncPool
 from pytest_elo.gateway.reading import Reading, api_of
-from pytest_elo.gateway.recordings import Recorded
+from pytest_elo.gateway.recorded import Recorded
 from pytest_elo.gateway.replaying import recorded_http, replayed_rows
 from pytest_elo.gateway.rules import Rules, key_of, lookup
 from pytest_elo.records import Tag

@@ -3,44 +3,34 @@
 Events repeat (a shard is swept after its reports arrived) and arrive out of order; the fold is
 idempotent and commutative: a closed attempt beats an opened one, rows are unique by (call_id, attempt); a
 scored outcome beats one that is none of the model's doing, and among equals the last rerun's counts.
+
+Rows are held packed (``packed``) and made again, one at a time, by who goes through them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+import marshal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, overload
 
 from pytest_elo._parse import parse_json
+from pytest_elo.ledger.aside import Aside, Kept
+from pytest_elo.ledger.packed import Packed, packed_attempts, packed_name, packed_outcomes
 from pytest_elo.records import MODEL_STATUSES, Attempt, Outcome
 
 __all__ = ["ContestKey", "Ledger", "OutcomeKey", "outcome_key"]
-
-_REPEATED = frozenset(
-    [
-        "task_id",
-        "strategy",
-        "model",
-        "run_id",
-        "role",
-        "status",
-        "finish_reason",
-        "response_model",
-        "parameters",
-        "source",
-        "condition",
-        "scores",
-        "marks",
-    ]
-)
-"""Fields of few values over a whole run."""
 
 OutcomeKey = tuple[str, str, str, int]
 ContestKey = tuple[str, str, int]
 """(task, item, repeat) of an arena item, whose answers are judged in pairs."""
 VoteKey = tuple[str, str, str, str, str, int, int]
 Rank = tuple[bool, int, str]
+Name = str | bytes
+Place = Name | tuple[Name, int]
+"""Of an attempt: its call, and its number where that is not 0."""
+T = TypeVar("T")
 
 
 def outcome_key(outcome: Outcome) -> OutcomeKey:
@@ -66,15 +56,18 @@ class Ledger:
     apart: dict[str, str] = field(default_factory=dict)
     """Shards that stand on another disk: name to host and folder."""
     _responses: list[str] = field(default_factory=list)
-    _attempts: dict[tuple[str, int], Attempt] = field(default_factory=dict)
-    _kept: dict[str, bool] = field(default_factory=dict)
-    _outcomes: dict[OutcomeKey, Outcome] = field(default_factory=dict)
-    _ranks: dict[OutcomeKey, Rank] = field(default_factory=dict)
-    _votes: dict[VoteKey, tuple[Rank, Mapping[str, Any]]] = field(default_factory=dict)
-    _contests: dict[ContestKey, Mapping[str, Any]] = field(default_factory=dict)
-    _rows: list[Attempt] | None = None
-    _known: dict[str, Any] = field(default_factory=dict)
-    """Values that rows have in common, by how they are written."""
+    _attempts: dict[Place, bytes] = field(default_factory=dict)
+    _kept: dict[Name, bool] = field(default_factory=dict)
+    _outcomes: dict[tuple[str, str, int], dict[str, Kept]] = field(default_factory=dict)
+    """by (task, strategy, repeat) and item"""
+    _reruns: dict[OutcomeKey, int] = field(default_factory=dict)
+    _votes: dict[VoteKey, Rank] = field(default_factory=dict)
+    """the rank's last part is the vote itself"""
+    _contests: dict[ContestKey, Kept] = field(default_factory=dict)
+    _aside: Aside = field(default_factory=Aside)
+    _order: list[Place] | None = None
+    _packed_attempts: Packed[Attempt] = field(default_factory=packed_attempts)
+    _packed_outcomes: Packed[Outcome] = field(default_factory=packed_outcomes)
 
     def add_lines(self, text: str) -> None:
         """Fold JSON lines; a line that is not JSON (torn by a kill) is counted, never guessed at.
@@ -102,21 +95,20 @@ class Ledger:
         return f"{lines} torn: what only they told is in no sum and no rating"
 
     def add(self, event: dict[str, Any]) -> None:
-        self._rows = None
         if "close" in event:
-            self._close(Attempt.from_dict(self._shared(event["close"])))
+            self._close(event["close"])
         elif "open" in event:
-            attempt = Attempt.from_dict(self._shared(event["open"]))
-            self._attempts.setdefault((attempt.call_id, attempt.attempt), attempt)
+            self._open(event["open"])
         elif "kept" in event:
-            self._kept.update(event["kept"])
+            for call_id, kept in event["kept"].items():
+                self._kept[packed_name(call_id)] = kept
         elif "outcome" in event:
-            self._settle(Outcome.from_dict(self._shared(event["outcome"])), int(event.get("rerun", 0)))
+            self._settle(event["outcome"], int(event.get("rerun", 0)))
         elif "vote" in event:
             self._vote(event["vote"], int(event.get("rerun", 0)))
         elif "contest" in event:
             facts = event["contest"]
-            self._contests[facts["task_id"], facts["item_id"], facts["repeat"]] = facts
+            self._contests[facts["task_id"], facts["item_id"], facts["repeat"]] = self._aside.put(marshal.dumps(facts))
         elif "adaptive" in event:
             self.adaptive.update(event["adaptive"])
         elif "expected" in event:
@@ -131,38 +123,52 @@ class Ledger:
         else:
             raise KeyError("no known event")
 
-    def _shared(self, values: dict[str, Any]) -> dict[str, Any]:
-        """``values`` with one object for what many rows say alike: two thirds of a row's memory otherwise."""
-        for name in _REPEATED & values.keys():
-            value = values[name]
-            values[name] = self._known.setdefault(repr(value), value)
-        return values
+    def _open(self, values: Mapping[str, Any]) -> None:
+        place = _place(values)
+        if place not in self._attempts:
+            self._put(place, values)
 
-    def _close(self, attempt: Attempt) -> None:
-        place = (attempt.call_id, attempt.attempt)
+    def _close(self, values: Mapping[str, Any]) -> None:
+        place = _place(values)
         known = self._attempts.get(place)
+        if known is None:
+            self._put(place, values)
+            return
         # the same attempt is closed twice when it is replayed twice: the first time counts
-        if known is None or known.status == "open" or attempt.ts < known.ts:
-            self._attempts[place] = attempt
+        first = self._packed_attempts.unpack(known)
+        if first["status"] == "open" or values["ts"] < first["ts"]:
+            self._put(place, values)
 
-    def _settle(self, outcome: Outcome, rerun: int) -> None:
-        key = outcome_key(outcome)
-        known = self._outcomes.get(key)
+    def _put(self, place: Place, values: Mapping[str, Any]) -> None:
+        self._attempts[place] = self._packed_attempts.pack(values)
+        self._order = None
+
+    def _settle(self, values: Mapping[str, Any], rerun: int) -> None:
+        packed = self._packed_outcomes.pack(values)
+        task, item, strategy, repeat = values["task_id"], values["item_id"], values["strategy"], values.get("repeat", 0)
+        tier = self._outcomes.setdefault((task, strategy, repeat), {})
+        known, key = tier.get(item), (task, item, strategy, repeat)
         if known is not None:
-            rank = self._ranks.get(key) or _rank(known, 0)
-            if _rank(outcome, rerun) <= rank:
+            rank = self._rank(self._aside.get(known), self._reruns.get(key, 0))
+            if self._rank(packed, rerun) <= rank:
                 return
-        self._outcomes[key] = outcome
-        if known is not None or rerun:
-            self._ranks[key] = _rank(outcome, rerun)
+        tier[item] = self._aside.put(packed)
+        if rerun:
+            self._reruns[key] = rerun
+        else:
+            self._reruns.pop(key, None)
+
+    def _rank(self, packed: bytes, rerun: int) -> Rank:
+        outcome = self._packed_outcomes.record(packed)
+        return (outcome.status in MODEL_STATUSES, rerun, outcome.to_json())
 
     def _vote(self, vote: Mapping[str, Any], rerun: int) -> None:
         names: list[str] = [vote[name] for name in ("task_id", "item_id", "a", "b", "judge")]
         key = (*names, vote.get("turn", 1), vote.get("repeat", 0))
         rank = (vote["winner"] is not None, rerun, json.dumps(vote))
         known = self._votes.get(key)
-        if known is None or known[0] < rank:
-            self._votes[key] = rank, vote
+        if known is None or known < rank:
+            self._votes[key] = rank
 
     def expect(self, counts: Mapping[str, Mapping[str, int]]) -> None:
         """Take the number of outcomes a process is to bring about; all processes see the same ones."""
@@ -180,36 +186,97 @@ class Ledger:
         for attempt in attempts:
             self.add({"close": attempt.to_dict()})
 
-    def attempts(self) -> list[Attempt]:
+    def attempts(self) -> Sequence[Attempt]:
         """Every row, in an order that depends on the rows alone; discards are ``kept=False``."""
-        if self._rows is None:
-            self._rows = sorted((self._settled(row) for row in self._attempts.values()), key=_row_order)
-        return list(self._rows)
+        if self._order is None:
+            unpack = self._packed_attempts.unpack
+            self._order = sorted(self._attempts, key=lambda place: _row_order(unpack(self._attempts[place])))
+        return _Sequence(self._order, self._attempt)
 
-    def _settled(self, row: Attempt) -> Attempt:
-        kept = self._was_kept(row)
-        return row if row.kept is kept else replace(row, kept=kept)
+    def _attempt(self, place: Place) -> Attempt:
+        return Attempt(**self._values(place))
 
-    def _was_kept(self, row: Attempt) -> bool:
-        if row.status != "ok":
+    def _values(self, place: Place) -> dict[str, Any]:
+        values = self._packed_attempts.unpack(self._attempts[place])
+        values["kept"] = self._was_kept(place, values)
+        return values
+
+    def _was_kept(self, place: Place, values: Mapping[str, Any]) -> bool:
+        if values["status"] != "ok":
             return False  # a failed try of a call whose later try was used is still a discard
-        return self._kept.get(row.call_id, bool(row.kept))
+        call = place[0] if isinstance(place, tuple) else place
+        return self._kept.get(call, bool(values["kept"]))
 
-    def outcomes(self) -> list[Outcome]:
-        return [self._outcomes[key] for key in sorted(self._outcomes)]
+    def attempt_lines(self) -> Iterator[str]:
+        """The lines of ``runs.jsonl``: those of ``attempts``, without making them."""
+        self.attempts()
+        return (self._packed_attempts.line(self._values(place)) + "\n" for place in self._order or ())
+
+    def outcomes(self) -> Sequence[Outcome]:
+        return _Sequence(self.outcome_keys(), self._outcome)
+
+    def outcome_keys(self) -> list[OutcomeKey]:
+        """Of all outcomes, in their order."""
+        return sorted(
+            (task, item, strategy, repeat) for (task, strategy, repeat), tier in self._outcomes.items() for item in tier
+        )
+
+    def outcomes_scored_by(self, name: str, *, task: str) -> list[Outcome]:
+        """All outcomes of the tasks in which some have a score of this name, and of ``task``."""
+        tasks = {common["task_id"] for common in self._packed_outcomes.where(name)} | {task}
+        found = [self._outcome(key) for key in self.outcome_keys() if key[0] in tasks]
+        scored = {outcome.task_id for outcome in found if name in outcome.scores} | {task}
+        return [outcome for outcome in found if outcome.task_id in scored]
+
+    def outcome_lines(self) -> Iterator[str]:
+        """The lines of ``outcomes.jsonl``."""
+        packed = self._packed_outcomes
+        return (packed.line(packed.unpack(self._outcome_at(key))) + "\n" for key in self.outcome_keys())
+
+    def _outcome(self, key: OutcomeKey) -> Outcome:
+        return self._packed_outcomes.record(self._outcome_at(key))
+
+    def _outcome_at(self, key: OutcomeKey) -> bytes:
+        task, item, strategy, repeat = key
+        return self._aside.get(self._outcomes[task, strategy, repeat][item])
 
     def votes(self) -> list[Mapping[str, Any]]:
         """The judges' votes: one for each pair, order and judge, one with a winner before one without."""
-        return [self._votes[key][1] for key in sorted(self._votes)]
+        return [json.loads(self._votes[key][2]) for key in sorted(self._votes)]
 
     def contests(self) -> list[Mapping[str, Any]]:
         """What each arena item put to its judges."""
-        return [self._contests[key] for key in sorted(self._contests)]
+        return [marshal.loads(self._aside.get(self._contests[key])) for key in sorted(self._contests)]
 
 
-def _rank(outcome: Outcome, rerun: int) -> Rank:
-    return (outcome.status in MODEL_STATUSES, rerun, outcome.to_json())
+class _Sequence(Sequence[T], Generic[T]):
+    """Rows that are made when they are asked for, so that going through all of them holds one at a time."""
+
+    def __init__(self, keys: Sequence[Any], make: Callable[[Any], T]) -> None:
+        self._keys = keys
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        if isinstance(index, slice):
+            return _Sequence(self._keys[index], self._make)
+        return self._make(self._keys[index])
+
+    def __iter__(self) -> Iterator[T]:
+        return map(self._make, self._keys)
 
 
-def _row_order(row: Attempt) -> tuple[Any, ...]:
-    return (row.task_id, row.item_id, row.strategy, row.repeat, row.ts, row.sample, row.call_id, row.attempt)
+def _place(values: Mapping[str, Any]) -> Place:
+    call, number = packed_name(values["call_id"]), values.get("attempt", 0)
+    return (call, number) if number else call
+
+
+def _row_order(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    order = "task_id", "item_id", "strategy", "repeat", "ts", "sample", "call_id", "attempt"
+    return tuple(row[name] for name in order)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
+from sys import intern
 from typing import Any, TypeVar
 
 from pytest_elo._parse import parse_json
@@ -43,6 +44,9 @@ OUTCOME_TYPES: Types = {
     "scores": ("an object", dict),
     "repeat": ("a whole number", int),
 }
+
+_ALIKE = ("task_id", "strategy", "model", "role", "status", "finish_reason", "response_model", "condition")
+"""Texts that many rows have in common: decoded from JSON, each row would hold its own."""
 
 TOKENS_AT_MOST = 10**12
 """Of one attempt: more is a slip, and sums of ten million rows stay below 2**63."""
@@ -93,10 +97,19 @@ def attempt_of(values: dict[str, Any], where: str) -> Attempt:
     return _record(Attempt.from_dict, values, where)
 
 
-def read_outcomes(path: Path, warn: Callable[[str], None]) -> Iterator[Outcome]:
-    """Yield the lines of ``outcomes.jsonl``; raises ``DataError`` with file and line."""
+def read_outcomes(path: Path, warn: Callable[[str], None], *, without: Collection[str] = ()) -> Iterator[Outcome]:
+    """Yield the lines of ``outcomes.jsonl``; raises ``DataError`` with file and line.
+
+    Fields ``without`` which the caller does are left at their defaults.
+    """
     for where, values in _lines(path, warn):
         check_types(values, OUTCOME_TYPES, where)
+        for key in without:
+            values.pop(key, None)
+        if not values.get("marks"):
+            values["marks"] = ()
+        if values.get("answer") == values.get("expected"):
+            values["answer"] = values.get("expected")
         outcome = _record(Outcome.from_dict, values, where)
         score = outcome.score
         if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:
@@ -112,6 +125,9 @@ def check_types(values: Mapping[str, Any], types: Types, where: str) -> None:
 
 
 def _record(build: Callable[[dict[str, Any]], Record], values: dict[str, Any], where: str) -> Record:
+    for key in _ALIKE:
+        if type(value := values.get(key)) is str:
+            values[key] = intern(value)
     try:
         return build(values)
     except TypeError as error:

@@ -207,8 +207,9 @@ class RunDir:
         for shard in sorted(self.shards.glob("*.jsonl")):
             if shard.name in known:
                 continue
-            with contextlib.suppress(OSError):
-                ledger.add_lines(shard.read_bytes().decode("utf-8", errors="replace"))
+            with contextlib.suppress(OSError), shard.open("rb") as stream:
+                for line in stream:
+                    ledger.add_lines(line.decode("utf-8", errors="replace"))
 
     def has_live_shards(self) -> bool:
         """Whether a process may still write to its shard."""
@@ -238,7 +239,8 @@ class RunDir:
 
     def write(self, ledger: Ledger) -> None:
         """Write the result files. Votes are only ever appended: people may be voting at the same time."""
-        self.write_rows(ledger.attempts(), ledger.outcomes())
+        write_atomically(self.runs, ledger.attempt_lines())
+        write_atomically(self.outcomes, ledger.outcome_lines())
         self._write_arenas(ledger)
 
     def join_arenas(self, runs: Iterable[Path]) -> None:

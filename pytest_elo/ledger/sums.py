@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat as again
+from sys import intern
 from typing import TYPE_CHECKING, Any
 
 from pytest_elo.records import POLICY_ROLES, Attempt
@@ -123,6 +124,8 @@ class _Slots(dict[Key, int]):
         self.keys_in_order: list[Key] = []
 
     def __missing__(self, key: Key) -> int:
+        task, item, strategy, repeat, role, model = key
+        key = (intern(task), item, intern(strategy), repeat, intern(role), intern(model))
         self.keys_in_order.append(key)
         slot = len(self)
         self[key] = slot

@@ -18,6 +18,7 @@ CellKey = tuple[str, str, str, int]
 """Task, item, strategy, repeat."""
 
 BATCH = 4096
+_NEVER = (-1, "")
 
 
 @dataclass(slots=True)
@@ -36,7 +37,7 @@ class Cell:
     last_success_tokens: int = 0
     usd: float | None = 0.0
     """the high end where tokens are an interval; ``None`` as soon as one of its models has no price"""
-    _last_success: tuple[int, str] = (-1, "")
+    _last_success: tuple[int, str] = _NEVER
 
     def add(self, sums: Mapping[str, int], usd: float | None, latest: tuple[int, str, int] | None) -> None:
         for name in _SUMMED:
@@ -108,6 +109,8 @@ def totals_of(sums: Sums, prices: Mapping[str, Price] | None = None) -> Totals:
         tier.sampled += measures["sampled"]
         for use, tokens in _uses(measures):
             tier.uses[role, use] = tier.uses.get((role, use), 0) + tokens
+    for cell in totals.cells.values():  # nothing is added to them any more
+        cell._last_success = _NEVER
     return totals
 
 

@@ -47,6 +47,8 @@ WATCHED_AT_MOST = 20_000
 OUTPUTS_AT_MOST = 16_000_000
 """Characters of failed replies that are held in memory; beyond that each is cut, ``failures.jsonl`` is whole."""
 OUTPUT_CUT = 400
+NOT_SHOWN = ("call_ids", "response_sha256")
+"""Fields of an outcome that no table and no page needs; what writes them reads the file again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def build(path: Path, rating: Mapping[str, Any] | None = None) -> Report:
         raise DataError(f"{path}: no such run directory; runs stand under .elo/")
     notes: list[str] = []
     header = run.checked_header()
-    outcomes = list(_bounded(read_outcomes(run.outcomes, notes.append)))
+    outcomes = list(_bounded(read_outcomes(run.outcomes, notes.append, without=NOT_SHOWN)))
     watch = Watch({outcome_key(outcome) for outcome in outcomes if outcome.status != "correct"}, WATCHED_AT_MOST)
     totals = totals_of(read_sums(run.runs, notes.append, watch), prices_of(header))
     report = _rated(header, totals, watch.rows, outcomes, notes, rating or {}, read_ballot_box(path))

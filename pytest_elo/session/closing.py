@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pytest_elo._text import printable
-from pytest_elo.ledger.fold import Ledger, outcome_key
+from pytest_elo.ledger.fold import Ledger
 from pytest_elo.records import POLICY_ROLES
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _unused(ledger: Ledger, remedy: str) -> Iterator[str]:
 
 def bought_and_unused(ledger: Ledger) -> tuple[int, int]:
     """(trials, tokens) that were answered and have no outcome: bought ahead of a stop, or lost in a crash."""
-    used = {outcome_key(outcome) for outcome in ledger.outcomes()}
+    used = set(ledger.outcome_keys())
     unused: dict[tuple[str, str, str, int], int] = {}
     for row in ledger.attempts():
         place = (row.task_id, row.item_id, row.strategy, row.repeat)

@@ -300,7 +300,7 @@ class Controller:
         if self.stop_reason is None and self.ledger.adaptive:
             self._judge_what_waits()
         self.run_dir.write(self.ledger)
-        write_task_files(self.run_dir.path, self.ledger.outcomes())
+        write_task_files(self.run_dir.path, self.ledger)
         self._facts["notes"] = sorted({*self._facts["notes"], *self.ledger.notes, *filter(None, [self.ledger.damage])})
         self._facts["expected"] = self.ledger.expected
         self._facts |= {"whole": self.ledger.whole} if self.ledger.whole is not None else {}

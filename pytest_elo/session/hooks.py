@@ -17,7 +17,7 @@ from pytest_elo.session.apart import is_a_plain_process, is_on_another_host
 from pytest_elo.session.collect import uninterrupted_by_gc
 from pytest_elo.session.contest import Contest, ContestKey
 from pytest_elo.session.controller import USAGE_PREFIX, Controller
-from pytest_elo.session.item import ItemState
+from pytest_elo.session.item import ItemState, share_properties
 from pytest_elo.session.live import LiveLedger
 from pytest_elo.session.outputs import load
 from pytest_elo.session.runner import Runner
@@ -41,6 +41,7 @@ class RunnerPlugin:
     def __init__(self, config: pytest.Config, runner: Runner) -> None:
         self._config = config
         self.runner = runner
+        self._ended: pytest.Item | None = None
 
     def parametrize(self, metafunc: pytest.Metafunc) -> None:
         mark = metafunc.definition.get_closest_marker("elo")
@@ -134,6 +135,9 @@ class RunnerPlugin:
         if reason is not None:
             item.session.shouldstop = f"{USAGE_PREFIX}{reason}"
             return True
+        if self._ended is not None:
+            ItemState.drop(self._ended)
+        self._ended = item
         self.runner.look_ahead(item.session, item, nextitem)
         return None
 
@@ -209,6 +213,8 @@ class ControllerPlugin:
         yield
         # The terminal keeps every report to the end; what it carried has arrived.
         vars(report).pop("elo_events", None)
+        if hasattr(report, "node"):
+            share_properties(report.user_properties)
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, Any] | None:
         return test_status(report)

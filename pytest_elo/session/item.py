@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,7 +17,7 @@ from pytest_elo.session.trial import Posed
 if TYPE_CHECKING:
     from pytest_elo.gateway.context import CallRecord
 
-__all__ = ["ItemState"]
+__all__ = ["ItemState", "share_properties"]
 
 _PREFIX = "elo_"
 
@@ -33,7 +34,7 @@ _NOTHING = _Ended(0, 0.0, ())
 
 @dataclass(slots=True)
 class ItemState:
-    """Kept in the item's stash, which lives as long as the item: a rerun finds what came before it."""
+    """Kept in the item's stash until the next item begins: a rerun finds what came before it."""
 
     posed: Posed | Contest | None = None
     """Of the current run, until it ends: prompts and replies are not held for longer."""
@@ -50,6 +51,13 @@ class ItemState:
     @classmethod
     def of(cls, item: pytest.Item) -> ItemState:
         return item.stash.setdefault(_STATE, cls())
+
+    @classmethod
+    def drop(cls, item: pytest.Item) -> None:
+        """Forget an item that has come to its end; one that failed may yet be run again, as some plugins do."""
+        state = item.stash.get(_STATE, None)
+        if state is not None and not state.has_failed:
+            del item.stash[_STATE]
 
     def begin(self, item: pytest.Item, runner: Runner) -> int:
         """A trial of this item begins; returns how many it had before, in any process."""
@@ -88,13 +96,26 @@ class ItemState:
         posed = self.posed
         if posed is None or not posed.is_recorded or when == "setup":
             return
-        item.user_properties[:] = [pair for pair in item.user_properties if not str(pair[0]).startswith(_PREFIX)]
+        others = [pair for pair in item.user_properties if not str(pair[0]).startswith(_PREFIX)]
         found = posed.properties() | {"tokens": int(self.earlier_tokens + posed.tokens)}
         if prices:
             found["usd"] = round(self.earlier_usd + posed.usd(prices), 9)
         if self.reruns > 0:
             found["reruns"] = int(self.reruns)
-        item.user_properties.extend((f"{_PREFIX}{name}", value) for name, value in found.items())
+        item.user_properties[:] = [*others, *(_property(f"{_PREFIX}{name}", value) for name, value in found.items())]
+
+
+def share_properties(pairs: list[tuple[str, Any]]) -> None:
+    """Let equal pairs of many reports be one: the terminal keeps every report to the end."""
+    pairs[:] = [
+        _property(*pair) if str(pair[0]).startswith(_PREFIX) and isinstance(pair[1], str | int | float) else pair
+        for pair in pairs
+    ]
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _property(name: str, value: object) -> tuple[str, object]:
+    return (name, value)
 
 
 _STATE = pytest.StashKey[ItemState]()

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_elo.records import Outcome
+from pytest_elo.ledger.fold import Ledger
 
 __all__ = ["write_task_files"]
 
 
-def write_task_files(run_dir: Path, outcomes: Sequence[Outcome]) -> None:
+def write_task_files(run_dir: Path, ledger: Ledger) -> None:
     """Write ``swebench/<policy>/{all_preds.jsonl, report.json}`` where there are outcomes of such a task.
 
     The controller never loads tasks (its workers do), so it knows them by their name or by their scores.
     """
-    found = {outcome.task_id for outcome in outcomes if "fail_to_pass" in outcome.scores} | {"swebench"}
-    of_swebench = [outcome for outcome in outcomes if outcome.task_id in found]
+    of_swebench = ledger.outcomes_scored_by("fail_to_pass", task="swebench")
     if of_swebench:
         from pytest_elo.tasks.swebench.outputs import write_run
 

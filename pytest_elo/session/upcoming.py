@@ -28,7 +28,8 @@ class Upcoming:
         self._given: set[int] = set()
         self._is_worker = hasattr(session.config, "workerinput")
         self._interactor = _interactor(session.config) if self._is_worker else None
-        self._position = {id(item): index for index, item in enumerate(session.items)}
+        self._current = 0
+        self._positions: dict[int, int] | None = None
         self._next = 0
 
     def fresh(self, item: pytest.Item, nextitem: pytest.Item | None, window: int) -> Iterator[pytest.Item]:
@@ -42,7 +43,7 @@ class Upcoming:
                 yield coming
 
     def _in_order(self, item: pytest.Item, window: int) -> Iterator[pytest.Item]:
-        start = self._position.get(id(item))
+        start = self._position(item)
         if start is None:  # another plugin made it: nothing is known of what follows
             yield item
             return
@@ -51,6 +52,16 @@ class Upcoming:
         first, self._next = max(start, self._next), max(self._next, min(start + window, len(self._items)))
         for index in range(first, self._next):
             yield self._items[index]
+
+    def _position(self, item: pytest.Item) -> int | None:
+        here = self._current
+        for index in range(here, min(here + 2, len(self._items))):
+            if self._items[index] is item:
+                self._current = index
+                return index
+        if self._positions is None:  # another plugin runs them in an order of its own
+            self._positions = {id(item): index for index, item in enumerate(self._items)}
+        return self._positions.get(id(item))
 
     def _queued(self, item: pytest.Item, nextitem: pytest.Item | None, window: int) -> Iterator[pytest.Item]:
         yield item

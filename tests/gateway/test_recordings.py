@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from pytest_elo.errors import ConfigError, DataError, GatewayError, NotRecordedError
 from pytest_elo.gateway.client import Gateway, GatewaySettings
 from pytest_elo.gateway.context import tagged
+from pytest_elo.gateway.recorded import Recorded
 from pytest_elo.gateway.recordings import MANIFEST, Manifest, Recordings, merge, request_key
 from pytest_elo.records import Tag
 from tests.gateway.conftest import QUESTION, TAG, Connect, Rows, Setup
@@ -186,6 +188,20 @@ def test_a_torn_last_line_is_left_out_and_a_broken_one_named(connect: Connect, t
     shard.write_bytes(whole + b'{"key": 1}\n')
     with pytest.raises(DataError, match=rf"{shard.name}:2 is not a recorded call"):
         merge(tmp_path / "shards", tmp_path / "recordings")
+
+
+def test_a_process_holds_where_the_lines_stand_and_not_what_they_say(connect: Connect, tmp_path: Path) -> None:
+    live = record(connect, tmp_path)
+    for number in range(3):
+        live.ask(Tag("own", f"held{number}", "baseline"), messages=[{"role": "user", "content": f"{number}"}])
+    again = replay(fold(tmp_path))
+    again.ask(Tag("own", "held1", "baseline"), messages=[{"role": "user", "content": "1"}])
+    gc.collect()
+    held = [thing for thing in gc.get_objects() if isinstance(thing, Recorded) and thing.item_id.startswith("held")]
+    assert held == []
+    (tmp_path / "recordings" / "own.jsonl").write_text("shorter\n")
+    with pytest.raises(DataError, match=r"own\.jsonl, byte \d+ is not a recorded call"):
+        again.ask(Tag("own", "held2", "baseline"), messages=[{"role": "user", "content": "2"}])
 
 
 def test_a_directory_without_a_manifest_is_no_recording(tmp_path: Path) -> None:
