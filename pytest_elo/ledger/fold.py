@@ -242,7 +242,7 @@ class Ledger:
 
     def votes(self) -> list[Mapping[str, Any]]:
         """The judges' votes: one for each pair, order and judge, one with a winner before one without."""
-        return [json.loads(self._votes[key][2]) for key in sorted(self._votes)]
+        return [parse_json(self._votes[key][2]) for key in sorted(self._votes)]
 
     def contests(self) -> list[Mapping[str, Any]]:
         """What each arena item put to its judges."""

@@ -18,6 +18,7 @@ from pytest_elo.ledger.fold import Ledger
 from pytest_elo.ledger.partial import partial_tiers
 from pytest_elo.ledger.rundir import RunDir, new_run_id, recover
 from pytest_elo.session.apart import lost_note
+from pytest_elo.session.exit_status import INTERRUPTED, NOTHING_COLLECTED, OK, TESTS_FAILED, Ending
 from pytest_elo.session.gating import Gatekeeper
 from pytest_elo.session.plan import Plan, run_header
 from pytest_elo.session.preflight import Preflight
@@ -33,9 +34,6 @@ __all__ = ["USAGE_PREFIX", "Controller"]
 
 USAGE_PREFIX = "pytest-elo: "
 """Starts every collection error that is the user's to mend; the controller turns it into exit code 4."""
-
-OK, TESTS_FAILED, INTERRUPTED, USAGE_ERROR, NOTHING_COLLECTED = 0, 1, 2, 4, 5
-"""pytest's exit codes that mean something here."""
 
 _POLL_S = 0.05
 
@@ -275,14 +273,12 @@ class Controller:
     def finish(self, exit_status: int) -> int:
         """Write the run directory, rate it, and return the session's exit status."""
         if self.plan is None:
-            return USAGE_ERROR if self._is_usage_error(exit_status) else exit_status
-        if self._preflight is not None:
-            return self._finish_unbegun(exit_status)
+            return Ending(is_usage_error=self._usage_error).status(exit_status)
         self.stop_reason = self.run_dir.stop_reason
         if self.stop_reason is None and exit_status not in (OK, TESTS_FAILED, NOTHING_COLLECTED):
             self.stop_reason = "the session ended early"
         try:
-            return self._finish(exit_status)
+            return self._finish(exit_status) if self._preflight is None else self._finish_unbegun(exit_status)
         except OSError as error:
             self.problem = self._rescued(error)
             self.run_dir.release()
@@ -321,8 +317,6 @@ class Controller:
         self.expected.clear()
         self._close_access()
         self._abandon()
-        if self._termination is not None:
-            self._termination.restore()
         return self._exit_status(exit_status)
 
     def _judge_what_waits(self) -> None:
@@ -394,20 +388,11 @@ class Controller:
     def _exit_status(self, status: int) -> int:
         from pytest_elo.gates.results import exit_code
 
-        if self._is_usage_error(status):
-            return USAGE_ERROR
-        if status == NOTHING_COLLECTED and self.plan is not None and (self.plan.done or self.ledger.whole):
-            status = OK  # nothing was missing of a resumed run, or all items are other shards'
-        if self.problem is not None and status in (OK, TESTS_FAILED):
-            return self.problem.exit_code
-        gates = exit_code(self.report.gates) if self.report is not None else OK
-        if gates != OK and status in (OK, TESTS_FAILED):
-            return gates
-        if status == OK and self._facts.get("partial"):
-            return INTERRUPTED  # stopped during its last item, which pytest saw as skipped
-        if status == OK and self.missing():
-            return TESTS_FAILED
-        return status
-
-    def _is_usage_error(self, status: int) -> bool:
-        return self._usage_error and status in (OK, TESTS_FAILED, INTERRUPTED)
+        return Ending(
+            is_usage_error=self._usage_error,
+            had_nothing_to_do=self.plan is not None and bool(self.plan.done or self.ledger.whole),
+            problem=OK if self.problem is None else self.problem.exit_code,
+            gates=OK if self.report is None else exit_code(self.report.gates),
+            is_partial=bool(self._facts.get("partial")),
+            is_incomplete=bool(self.missing()),
+        ).status(status)

@@ -58,7 +58,7 @@ class Plan:
 
     def checked(self, found: str) -> Self:
         """The plan with what the preflight has found (``Access.check``)."""
-        known = json.loads(found)
+        known = parse_json(found)
         return dataclasses.replace(self, base_url=known["base_url"], negotiated=known["negotiated"])
 
     def dumps(self) -> str:
