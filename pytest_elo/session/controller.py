@@ -315,6 +315,7 @@ class Controller:
         if exit_status != INTERRUPTED:
             self._preflight.wait()
         self.expected.clear()
+        self.stop_reason = None  # there was nothing to stop
         self._close_access()
         self._abandon()
         return self._exit_status(exit_status)

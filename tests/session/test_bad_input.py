@@ -82,6 +82,7 @@ def test_an_unreachable_gateway_is_found_before_the_first_item(suite, workers):
     assert run.exit_code == 4
     assert "127.0.0.1:9" in run.output
     assert "test_sums" not in run.output
+    assert "did not run" not in run.output
     (line,) = (line for line in run.output.splitlines() if "preflight" in line)
     assert line.startswith("ERROR: pytest-elo: preflight, model test-model: connect")
     assert not (suite.path / ".elo" / "latest").exists()
