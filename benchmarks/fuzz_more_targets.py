@@ -141,10 +141,12 @@ def run_files() -> dict[str, bytes]:
                 call = f"{task}{item}{strategy}"
                 tokens = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, "total_tokens_high": 15}
                 seen = {"ts": "2026-01-01T00:00:00.000Z", "latency_s": 0.1, "finish_reason": "stop", "status": "ok"}
+                seen |= {"parameters": {"temperature": 0.5, "stop": ["x"]}}
                 rows.append(Attempt(call_id=call, **place, **tokens, **seen))
                 status = "answered" if task == "arena" else "wrong" if strategy == "baseline" else "correct"
                 graded = {"status": status, "score": float(status == "correct"), "output": f"{call} [[A]]"}
                 graded |= {"call_ids": (call,), "condition": "c", "marks": ("unscored",) if task == "arena" else ()}
+                graded |= {"scores": {"strict": 1.0}, "expected": "A", "answer": "B"}
                 outcomes.append(Outcome(repeat=0, **place, **graded))
                 body = {"choices": [{"content": "text"}]}
                 replies.append({"key": "k", "body": body, "purchase": {"call_id": call}})

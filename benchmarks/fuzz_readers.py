@@ -118,7 +118,8 @@ def retyped(rng: random.Random, data: bytes) -> bytes:
     """``data`` with one value of one of its JSON lines (or of the whole) replaced, left out or put in."""
     lines = data.split(b"\n")
     chosen = rng.randrange(len(lines))
-    for number, text in ((None, data), (chosen, lines[chosen])):
+    mark = b"data: " if lines[chosen].startswith(b"data: ") else b""
+    for number, text in ((None, data), (chosen, lines[chosen].removeprefix(mark))):
         try:
             document = json.loads(text)
         except (ValueError, RecursionError):
@@ -140,7 +141,7 @@ def retyped(rng: random.Random, data: bytes) -> bytes:
         changed = json.dumps(document).encode()
         if number is None:
             return changed
-        lines[number] = changed
+        lines[number] = mark + changed
         return b"\n".join(lines)
     return data
 

@@ -88,7 +88,11 @@ def test_what_outlasts_the_drain_is_cancelled():
 def test_a_second_wish_to_stop_ends_the_drain_at_once():
     calls = Calls(seconds=60)
     started = time.monotonic()
-    engine = engine_of(calls, must_end=lambda: time.monotonic() > started + 0.2)
+    engine = engine_of(
+        calls,
+        may_go_on=lambda: time.monotonic() <= started + 0.2,
+        must_end=lambda: time.monotonic() > started + 0.2,
+    )
     with pytest.raises(StoppedError):  # neither a test that waits
         engine.take("a")
     engine.start("b")

@@ -136,9 +136,8 @@ class StreamReader:
         usage = chunk.get("usage")
         if isinstance(usage, Mapping):
             self._usage = dict(usage)
-        for part in chunk.get("choices") or ():
-            if isinstance(part, Mapping):
-                self._take_delta(part)
+        for part in _mappings(chunk.get("choices")):
+            self._take_delta(part)
 
     def _take_delta(self, part: Mapping[str, Any]) -> None:
         index = part.get("index")
@@ -152,12 +151,11 @@ class StreamReader:
         thought = delta.get("reasoning_content") or delta.get("reasoning")
         if isinstance(thought, str):
             choice.reasoning.append(thought)
-        for call in delta.get("tool_calls") or ():
-            if isinstance(call, Mapping):
-                _merge_tool_call(choice.tools, call)
+        for call in _mappings(delta.get("tool_calls")):
+            _merge_tool_call(choice.tools, call)
         logprobs = part.get("logprobs")
         if isinstance(logprobs, Mapping):
-            choice.logprobs.extend(logprobs.get("content") or ())
+            choice.logprobs.extend(_mappings(logprobs.get("content")))
         finish = part.get("finish_reason")
         if isinstance(finish, str) and finish:
             choice.finish = finish
@@ -178,18 +176,30 @@ class StreamReader:
         choice = self._choices.setdefault(0, _Choice())
         if kind == "message_start" and isinstance(event.get("message"), Mapping):
             self._frame["model"] = event["message"].get("model")
-            self._usage.update(event["message"].get("usage") or {})
+            self._usage.update(_mapping(event["message"].get("usage")))
         elif kind == "content_block_delta" and isinstance(event.get("delta"), Mapping):
             delta = event["delta"]
-            choice.text.append(delta.get("text") or delta.get("partial_json") or "")
-            choice.reasoning.append(delta.get("thinking") or "")
+            choice.text.append(_text(delta.get("text")) or _text(delta.get("partial_json")))
+            choice.reasoning.append(_text(delta.get("thinking")))
         elif kind == "message_delta":
-            self._usage.update({k: v for k, v in (event.get("usage") or {}).items() if v is not None})
-            choice.finish = (event.get("delta") or {}).get("stop_reason") or choice.finish
+            self._usage.update({k: v for k, v in _mapping(event.get("usage")).items() if v is not None})
+            choice.finish = _text(_mapping(event.get("delta")).get("stop_reason")) or choice.finish
         elif kind == "message_stop":
             self._finished = True
         elif kind == "error":
             self._error = event
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _mappings(value: object) -> list[Mapping[str, Any]]:
+    return [part for part in value if isinstance(part, Mapping)] if isinstance(value, list) else []
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _merge_tool_call(calls: dict[int, dict[str, Any]], part: Mapping[str, Any]) -> None:
@@ -198,7 +208,7 @@ def _merge_tool_call(calls: dict[int, dict[str, Any]], part: Mapping[str, Any]) 
     if part.get("id"):
         call["id"] = part["id"]
     function = call.setdefault("function", {"name": "", "arguments": ""})
-    for key, value in (part.get("function") or {}).items():
+    for key, value in _mapping(part.get("function")).items():
         if isinstance(value, str):
             function[key] = function.get(key, "") + value
 

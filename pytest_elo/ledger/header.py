@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,10 @@ __all__ = ["check_header"]
 
 def check_header(facts: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
     """``facts`` themselves. Raises ``DataError`` naming the file and the first key that holds something else."""
+    try:
+        json.dumps(facts, allow_nan=False)
+    except ValueError:
+        raise DataError(f"{path}: holds NaN or an infinite number; correct it or remove its key") from None
     for key, form in HEADER.items():
         if key in facts and not form(facts[key]):
             raise DataError(
