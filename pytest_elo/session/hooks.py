@@ -24,7 +24,7 @@ from pytest_elo.session.runner import Runner
 from pytest_elo.session.status import test_status
 from pytest_elo.session.trial import Posed, Trial, TrialKey
 
-__all__ = ["ControllerPlugin", "ReportPlugin", "RunnerPlugin", "XdistPlugin"]
+__all__ = ["ControllerPlugin", "ReportPlugin", "RunnerPlugin", "WorkerPlugin", "XdistPlugin"]
 
 K = TypeVar("K", TrialKey, ContestKey)
 T = TypeVar("T", Trial, Contest)
@@ -169,6 +169,16 @@ class RunnerPlugin:
         controller = session.config.pluginmanager.get_plugin("elo-controller")
         if isinstance(controller, ControllerPlugin):
             controller.controller.worker_ended(end)
+
+
+class WorkerPlugin(RunnerPlugin):
+    """In a worker of a distributed run."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, None, None]:
+        yield
+        # Other plugins keep reports in workers too; what this one carried has been sent.
+        vars(report).pop("elo_events", None)
 
 
 class ControllerPlugin:

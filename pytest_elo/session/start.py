@@ -32,7 +32,7 @@ def _register_worker(config: pytest.Config) -> None:
     if text is None:
         return
     from pytest_elo.session.apart import config_paths_here
-    from pytest_elo.session.hooks import RunnerPlugin
+    from pytest_elo.session.hooks import WorkerPlugin
     from pytest_elo.session.options import find_config, read_settings
     from pytest_elo.session.plan import Plan
     from pytest_elo.session.runner import Runner
@@ -46,7 +46,7 @@ def _register_worker(config: pytest.Config) -> None:
     runner.share = _share(config)
     if plan is not None:
         runner.begin(plan, root)
-    config.pluginmanager.register(RunnerPlugin(config, runner), "elo-runner")
+    config.pluginmanager.register(WorkerPlugin(config, runner), "elo-runner")
 
 
 def _register_controller(config: pytest.Config) -> None:
