@@ -66,13 +66,13 @@ class Access:
             stores=None if stores is None else [str(store) for store in stores],
         )
 
-    def check(self, sink: Sink) -> str:
+    def check(self, sink: Sink, run_id: str) -> str:
         """Ask each model once; returns what every process must know of the answers (``Plan.checked``).
 
         The attempts go to ``sink``. Raises ``ConfigError`` with the line of the step that failed.
         """
         assert self.endpoint is not None
-        found = live_preflight(self.settings, self.endpoint, self.models, sink)
+        found = live_preflight(self.settings, self.endpoint, self.models, sink, run_id)
         found.require()
         return json.dumps({"base_url": found.base_url, "negotiated": found.negotiated})
 
@@ -147,10 +147,12 @@ def live_endpoint(settings: Settings) -> tuple[Endpoint, list[str]]:
     return endpoint, models
 
 
-def live_preflight(settings: Settings, endpoint: Endpoint, models: Sequence[str], sink: Sink) -> Preflight:
+def live_preflight(
+    settings: Settings, endpoint: Endpoint, models: Sequence[str], sink: Sink, run_id: str = ""
+) -> Preflight:
     from pytest_elo.gateway.preflight import preflight
 
-    return preflight(endpoint, _gateway_settings(settings, models[0]), sink, models)
+    return preflight(endpoint, replace(_gateway_settings(settings, models[0]), run_id=run_id), sink, models)
 
 
 def earlier_stores(run_dir: Path) -> list[Path]:

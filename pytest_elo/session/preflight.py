@@ -29,7 +29,7 @@ class Preflight:
 
     def _ask(self) -> None:
         try:
-            found = self._access.check(self._journal)
+            found = self._access.check(self._journal, self._journal.run_id)
         except BaseException as error:
             self._journal.shut()
             self._found.set_exception(error)

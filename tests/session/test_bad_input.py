@@ -21,7 +21,9 @@ def suite(pytester):
 def attempts_of(suite: Suite) -> list[dict[str, Any]]:
     """Rows of the only run there is, one that could not begin."""
     (path,) = suite.path.glob(".elo/*/runs.jsonl")
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert {row["run_id"] for row in rows} == {path.parent.name}
+    return rows
 
 
 def refused(suite: Suite, *arguments: str, env: dict[str, str] | None = None) -> str:
