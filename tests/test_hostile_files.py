@@ -59,6 +59,8 @@ def report_of(tmp_path: Path, name: str, content: bytes) -> object:
     [
         ("prices", {"models": {"m": {"prompt": 1, "Yompletion": 2}}}),
         ("prices", {"models": {"m": {"prompt": float("nan"), "completion": 2}}}),
+        ("prices", {"models": {"m": {"prompt": None, "completion": 2}}}),
+        ("prices", {"models": [1]}),
         ("rating", {"level": "high"}),
         ("ladders", ["baseline"]),
         ("notes", [1]),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
+from pytest_elo._forms import each, known, maybe, number
 from pytest_elo.config import Price
 from pytest_elo.errors import DataError
 from pytest_elo.records import Attempt
@@ -34,14 +34,18 @@ def usd_for(price: Price, prompt: int, cached: int, completion: int, high: int) 
 
 def prices_of(header: Mapping[str, Any]) -> dict[str, Price]:
     """The price table that a run was given, by model; empty without one."""
-    try:
-        table = (header.get("prices") or {}).get("models", {})
-        return {name: Price(**{key: _usd(value) for key, value in price.items()}) for name, price in table.items()}
-    except (AttributeError, TypeError, ValueError):
-        raise DataError("run.json: 'prices' is no table of prices; correct or remove it") from None
+    table = (header.get("prices") or {}).get("models", {})
+    if not each(_is_price)(table):
+        raise DataError("run.json: 'prices' is no table of prices; correct or remove it")
+    return {name: Price(**price) for name, price in table.items()}
 
 
-def _usd(value: Any) -> Any:
-    if value is not None and not 0 <= float(value) < math.inf:
-        raise ValueError
-    return value
+def _usd(value: Any) -> bool:
+    return number(value) and value >= 0
+
+
+_FIELDS = {"prompt": _usd, "completion": _usd, "cached": maybe(_usd)}
+
+
+def _is_price(value: Any) -> bool:
+    return known(**_FIELDS)(value) and {"prompt", "completion"} <= value.keys() <= _FIELDS.keys()

@@ -185,6 +185,11 @@ def read_run(instance: Instance, finished: Finished, stages: Stages, marks: Sequ
         said = [line for line in stages.setup.splitlines() if line.startswith(("error:", "patch:"))]
         detail = "; ".join(dict.fromkeys(said[:4])) or "git and patch both refuse it"
         return unrun(instance, "patch_failed", detail, all_marks)
+    if stages.failed == "patch_program":
+        raise RunnerError(
+            f"{instance.instance_id}: git refuses the patch, and the program patch, which the official harness asks "
+            "next, is not installed; run: apt install patch (or your system's like)"
+        )
     if stages.failed is not None or not stages.started:
         if stages.failed == "install":
             return unrun(instance, "invalid_log", "the patched project does not install", all_marks)

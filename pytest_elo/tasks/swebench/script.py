@@ -125,7 +125,10 @@ for attempt in 'git apply --verbose' 'git apply --verbose --3way' 'git apply --v
   pristine
 done
 if [ -z "$applied" ]; then
-  git apply --check --reverse $control/model.patch 2>/dev/null || fail patch
+  git apply --check --reverse $control/model.patch 2>/dev/null || {
+    command -v patch >/dev/null || fail patch_program
+    fail patch
+  }
 fi
 case "$applied" in *patch*-u*) tell mark applied:fuzzy;; *3way) tell mark applied:3way;; esac
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,11 +12,15 @@ from pathlib import Path
 import pytest
 
 from pytest_elo.errors import ConfigError
+from pytest_elo.tasks.swebench.errors import RunnerError
 from pytest_elo.tasks.swebench.instance import Instance
 from pytest_elo.tasks.swebench.local.git import git
 from pytest_elo.tasks.swebench.local.mirrors import checkout_shallow
 from pytest_elo.tasks.swebench.local.runner import LocalRunner
+from pytest_elo.tasks.swebench.runner import read_run
 from pytest_elo.tasks.swebench.sandbox import Limits
+from pytest_elo.tasks.swebench.sandbox.process import Finished
+from pytest_elo.tasks.swebench.script import Plan, read_stages
 
 Suite = dict[str, Instance]
 
@@ -277,3 +282,27 @@ def test_unknown_repository_and_commit_name_the_remedy(runner: LocalRunner, suit
     other = dataclasses.replace(suite["poly"], repo="someone/else")
     with pytest.raises(ConfigError, match="no environment is known"):
         runner.workspace(other)
+
+
+def test_without_the_program_patch_a_patch_that_git_refuses_is_no_verdict(
+    tmp_path: Path, suite: Suite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The official harness asks patch(1) after git: what is not installed here says nothing about the patch."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("bash", "git", "timeout", "env"):
+        (programs / name).symlink_to(shutil.which(name) or name)
+    tree, control = tmp_path / "tree", tmp_path / "root" / "tmp" / ".elo"
+    control.mkdir(parents=True)
+    subprocess.run(["git", "init", "-q", tree], check=True)
+    (tree / "a.txt").write_text("one\n")
+    (control / "model.patch").write_text("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-two\n+three\n")
+    plan = Plan(word="word", prelude="", patch="x", test_command="true", limits=Limits(wall_s=60), base_commit="HEAD")
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv("ELO_ROOT", str(tmp_path / "root"))
+    done = subprocess.run(["bash", "-c", plan.script()], cwd=tree, capture_output=True, text=True, check=False)
+    stages = read_stages(done.stdout, "word")
+    assert stages.failed == "patch_program"
+    finished = Finished(ended="exit", exit_code=done.returncode, output=done.stdout.encode(), wall_s=1.0)
+    with pytest.raises(RunnerError, match="the program patch, which the official harness asks next, is not installed"):
+        read_run(suite["money"], finished, stages, ())
