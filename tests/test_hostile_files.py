@@ -19,6 +19,7 @@ from pytest_elo.gateway.reading import read_response
 from pytest_elo.gateway.recordings import Recordings
 from pytest_elo.gateway.stream import StreamReader
 from pytest_elo.ledger.import_runs import import_runs
+from pytest_elo.records import Tag
 from pytest_elo.report.build import build
 from pytest_elo.report.usage_export import read_billed
 from pytest_elo.session.client_config import Provider, client_files
@@ -280,7 +281,14 @@ def test_recordings(tmp_path: Path, key: str, value: Any) -> None:
     recorded = json.loads(next((ROOT / "evals/recordings").glob("*.jsonl")).read_bytes().split(b"\n")[0])
     (tmp_path / "t.jsonl").write_text(json.dumps(recorded | {key: value}) + "\n")
     (tmp_path / "manifest.json").write_text('{"v": 1, "model": "m", "host": "h", "date": "2026-01-01"}')
-    assert "t.jsonl:1 is not a recorded call" in refused(lambda: Recordings(tmp_path, mode="replay"))
+    tag = Tag(recorded["task_id"], recorded["item_id"], "baseline", recorded["repeat"])
+
+    def replayed() -> None:
+        Recordings(tmp_path, mode="replay").find(tag, recorded["key"], recorded["occurrence"])
+
+    said = refused(replayed)
+    assert "t.jsonl" in said
+    assert "is not a recorded call" in said
 
 
 def test_a_gateway_whose_content_is_a_number() -> None:
