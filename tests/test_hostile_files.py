@@ -19,6 +19,8 @@ from pytest_elo.gateway.reading import read_response
 from pytest_elo.gateway.recordings import Recordings
 from pytest_elo.gateway.stream import StreamReader
 from pytest_elo.ledger.import_runs import import_runs
+from pytest_elo.ledger.stream import read_sums
+from pytest_elo.ledger.totals import by_task_strategy, totals_of
 from pytest_elo.records import Tag
 from pytest_elo.report.build import build
 from pytest_elo.report.usage_export import read_billed
@@ -343,3 +345,14 @@ def test_an_error_is_one_line_whatever_it_quotes() -> None:
 def test_a_name_too_long_for_any_file(command: list[str], capfd: pytest.CaptureFixture[str]) -> None:
     assert main(command) == 4
     assert "Traceback" not in "".join(capfd.readouterr())
+
+
+def test_two_rows_on_one_line_are_no_line_for_any_reader(tmp_path: Path) -> None:
+    rows = run_files()["runs.jsonl"]
+    path = tmp_path / "runs.jsonl"
+    path.write_bytes(rows.replace(b"\n", b"", 1))
+    assert "line 1: not JSON" in refused(lambda: read_sums(path, lambda text: None))
+    path.write_bytes(rows.replace(b"\n", b"\n\n", 1))
+    with_a_gap = by_task_strategy(totals_of(read_sums(path, lambda text: None)))
+    path.write_bytes(rows)
+    assert with_a_gap == by_task_strategy(totals_of(read_sums(path, lambda text: None)))

@@ -111,6 +111,7 @@ def _decoder() -> Callable[[bytes], list[Order] | None] | None:
 
 def _decode(lines: Any, values: Any, error: type[Exception], block: bytes) -> list[Order] | None:
     try:
-        return [values(row)[: len(ORDER)] for row in lines(block)]
+        orders = [values(row)[: len(ORDER)] for row in lines(block)]
     except (error, UnicodeDecodeError, RecursionError):
         return None
+    return orders if len(orders) == block.count(b"\n") else None  # msgspec takes two rows on one line, JSON does not

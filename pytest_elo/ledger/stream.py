@@ -146,8 +146,8 @@ def _decoder() -> Callable[[bytes], Columns | None] | None:
             rows = lines(block)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return None
-        if not rows:
-            return ()
+        if len(rows) != block.count(b"\n"):  # an empty line, or two rows on one, which msgspec takes and JSON does not
+            return None
         *columns, asked = zip(*map(values, rows), strict=True)
         return (*columns, [None if parameters is None else parameters.temperature for parameters in asked])
 
