@@ -24,13 +24,17 @@ class SseDecoder:
     """Data of server-sent events from bytes in any split; comments and other fields are skipped."""
 
     def __init__(self) -> None:
-        self._pending = b""
+        self._pending: list[bytes] = []
+        """Pieces of a line that has not ended."""
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """Yield the data of every event completed by ``chunk``."""
-        lines = (self._pending + chunk).split(b"\n")
-        self._pending = lines.pop()
+        self._pending.append(chunk)
+        if b"\n" not in chunk:
+            return
+        lines = b"".join(self._pending).split(b"\n")
+        self._pending = [lines.pop()]
         for line in lines:
             line = line.removesuffix(b"\r")
             if line.startswith(b"data:"):
@@ -40,9 +44,10 @@ class SseDecoder:
 
     def finish(self) -> Iterator[bytes]:
         """Yield the event that a stream without a closing blank line leaves behind."""
-        if self._pending.startswith(b"data:"):
-            self._data.append(self._pending[5:].strip())
-        self._pending = b""
+        rest = b"".join(self._pending)
+        if rest.startswith(b"data:"):
+            self._data.append(rest[5:].strip())
+        self._pending = []
         if self._data:
             yield self._take()
 
