@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["BoundAsk", "Gateway", "GatewaySettings", "seed_for"]
 
 _CONNECT_TIMEOUT_S = 10.0
-_HEADERS = {"content-type": "application/json", "accept": "application/json", "user-agent": "pytest-elo"}
+_HEADERS = (("content-type", "application/json"), ("accept", "application/json"), ("user-agent", "pytest-elo"))
 _CHAT = "/chat/completions"
 
 
@@ -197,18 +197,18 @@ class Gateway:
         return GatewayError(message, kind=kind, status=outcome_status(kind))
 
     def ping(self, tag: Tag, body: Mapping[str, Any]) -> tuple[Reading, Call]:
-        """Send one chat request now, without an event loop and past all recordings."""
+        """Send one chat request now, past all recordings; not from a running event loop."""
         call = self._chat_call(tag, body, None)
-        ended = self._sync.carry(call, self._request("POST", _CHAT))
+        ended = asyncio.run(self._carry_once(call, self._chat_request))
         return (ended.reading if isinstance(ended, Delivered) else ended), call
 
     def error_of(self, call: Call, reading: Reading) -> GatewayError:
         return error_of(call, reading, self.endpoint, self._url(_CHAT))
 
     def served_models(self, tag: Tag) -> list[str]:
-        """The model names that the gateway lists; empty where it lists none."""
+        """The model names that the gateway lists; empty where it lists none. Not from a running event loop."""
         call = Call(self.rules, tag, api="other", body={}, content=b"")
-        ended = self._sync.carry(call, self._request("GET", "/models"))
+        ended = asyncio.run(self._carry_once(call, self._request("GET", "/models")))
         body = ended.reading.body if isinstance(ended, Delivered) else None
         data = body.get("data") if isinstance(body, Mapping) else None
         return [str(entry["id"]) for entry in data or () if isinstance(entry, Mapping) and "id" in entry]
@@ -239,13 +239,19 @@ class Gateway:
         assert self.endpoint is not None
         return self.endpoint.base_url + path
 
+    async def _carry_once(self, call: Call, request: Outgoing) -> Any:
+        try:
+            return await self._direct.carry(call, request)
+        finally:
+            await self._direct.aclose()
+
     @cached_property
     def _chat_request(self) -> Outgoing:
         """What all chat requests have in common."""
-        return Outgoing.to("POST", self._url(_CHAT), list(_HEADERS.items()), {"timeout": self.timeouts()})
+        return self._request("POST", _CHAT)
 
-    def _request(self, method: str, path: str) -> Any:
-        return http_module().Request(method, self._url(path), headers=_HEADERS, extensions={"timeout": self.timeouts()})
+    def _request(self, method: str, path: str) -> Outgoing:
+        return Outgoing.to(method, self._url(path), _HEADERS, {"timeout": self.timeouts()})
 
     def timeouts(self) -> dict[str, float]:
         """Of the phases of one request, in seconds, as the HTTP library names them."""
