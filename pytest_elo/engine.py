@@ -22,8 +22,8 @@ Result = TypeVar("Result")
 
 _POLL_S = 0.1
 _WAIT_S = 0.02
-_LOOK_S = 0.25
-"""How often a test that waits looks whether the run must end."""
+_FIRST_LOOK_S, _LOOK_S = 0.01, 0.25
+"""How soon and how often a test that waits looks whether the run must end, and whether there is more to begin."""
 
 
 class StoppedError(Exception):
@@ -95,24 +95,28 @@ class Engine(Generic[Key, Result]):
         else:
             future.set_result(result)
 
-    def take(self, key: Key) -> Result:
+    def take(self, key: Key, meanwhile: Callable[[], object] = lambda: None) -> Result:
         """Wait for the result of ``key`` and forget it, so that a rerun of the same item is a new sample.
 
-        Raises ``StoppedError`` when the run stops before the work is done.
+        ``meanwhile`` is called now and then while it waits: work that is known of only now may begin. Raises
+        ``StoppedError`` when the run stops before the work is done.
         """
         self.start(key)
         future = self._futures.get(key)
         if future is None:
             raise StoppedError
+        wait_s = _FIRST_LOOK_S
         try:
             while True:
                 try:
-                    return future.result(_LOOK_S)
+                    return future.result(wait_s)
                 except TimeoutError:
                     if future.done():  # the work's own, or it ended just now
                         return future.result()
                     if self._must_end():
                         raise StoppedError from None
+                meanwhile()
+                wait_s = min(2 * wait_s, _LOOK_S)
         except CancelledError:
             raise StoppedError from None
         finally:

@@ -57,6 +57,22 @@ def test_no_more_calls_are_in_flight_than_may_be():
     assert len(calls.ended) == 60
 
 
+def test_work_that_is_known_of_only_now_begins_while_a_test_waits():
+    """As when a worker is sent more items while it waits for the last one it knew of."""
+    begun = asyncio.Event()
+
+    async def work(key: str) -> str:
+        if key == "late":
+            begun.set()
+        else:
+            await asyncio.wait_for(begun.wait(), 20)
+        return key.upper()
+
+    engine = Engine(work, 64)
+    assert engine.take("first", lambda: engine.start("late")) == "FIRST"
+    engine.close(1)
+
+
 def test_a_result_that_was_taken_is_made_anew():
     calls = Calls()
     engine = engine_of(calls)

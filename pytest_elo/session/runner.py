@@ -60,6 +60,8 @@ class Runner:
         self._gateway: Gateway | None = None
         self._engine: Engine[Key, TrialResult | ContestResult] | None = None
         self._upcoming: Upcoming | None = None
+        self._ahead: tuple[pytest.Item, pytest.Item | None] | None = None
+        """The item that runs, and the next."""
         self._conditions: dict[str, str] = {}
         self._reruns: dict[Key, int] = {}
         self.share: Share | None = None
@@ -206,9 +208,15 @@ class Runner:
             return
         if self._upcoming is None:
             self._upcoming = Upcoming(session, in_blocks=self.plan.mode == "replay")
+        self._ahead = item, nextitem
+        self._start_ahead()
+
+    def _start_ahead(self) -> None:
+        if self._upcoming is None or self._ahead is None:
+            return
         keys = [
             key
-            for coming in self._upcoming.fresh(item, nextitem, self._window)
+            for coming in self._upcoming.fresh(*self._ahead, self._window)
             if (key := key_of(coming)) is not None
             and {"trial", "contest"} & set(getattr(coming, "fixturenames", ()))
             and not may_be_skipped(coming)
@@ -221,7 +229,7 @@ class Runner:
         if rerun:
             self._reruns[key] = rerun
             self._restart(self.tag(key))
-        result = self.engine.take(key)
+        result = self.engine.take(key, self._start_ahead)
         assert isinstance(result, TrialResult)
         return Trial(key, result, self._recorder(key, rerun))
 
@@ -234,7 +242,7 @@ class Runner:
                 self._restart(self.tag(trial))
             for pairing in key.pairings(self.settings.anchor):
                 self._restart(pair_tag(key.task_id, pairing, key.repeat, self.condition(key)))
-        result = self.engine.take(key)
+        result = self.engine.take(key, self._start_ahead)
         assert isinstance(result, ContestResult)
         recorders = [self._recorder(trial, rerun) for trial in key.trials]
         trials = [Trial(*of_one) for of_one in zip(key.trials, result.results, recorders, strict=True)]
