@@ -16,12 +16,15 @@ __all__ = ["load", "write_outputs"]
 
 
 def load() -> None:
-    """Import now what rating and writing will need, so that the session's end does not wait for it."""
+    """Import now what the items and the session's end will need, so that neither has to wait for it."""
+    import pytest_elo.engine
     import pytest_elo.rating
     import pytest_elo.report.build
     import pytest_elo.report.files
     import pytest_elo.report.page
-    import pytest_elo.report.table  # noqa: F401
+    import pytest_elo.report.table
+    import pytest_elo.session.asking
+    import pytest_elo.session.budget  # noqa: F401
 
 
 def write_outputs(

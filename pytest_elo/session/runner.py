@@ -42,6 +42,9 @@ UNRATED = "(unrated)"
 EARLY_STOP_WINDOW = 16
 """Items ahead, over all workers, where the session may stop at any failure: what is bought then goes unused."""
 
+WAITING_ITEMS = 16
+"""Items that have begun and wait for a place in flight, so that none is empty while a test reports."""
+
 
 class Runner:
     """Runs the strategies of this process's items and journals what they cost and achieve."""
@@ -52,7 +55,7 @@ class Runner:
         self._workers = max(1, workers)
         self.collector = Collector(settings)
         ahead = min(settings.concurrency, EARLY_STOP_WINDOW) if may_stop_early else settings.concurrency
-        self._window = max(1, ahead // self._workers)
+        self._window = max(1, ahead // self._workers) + (0 if may_stop_early else WAITING_ITEMS)
         self._plan: Plan | None = None
         self._where: Whereabouts | None = None
         self._journal: Journal | None = None
