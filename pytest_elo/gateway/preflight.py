@@ -10,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pytest_elo._parse import parse_json
 from pytest_elo.errors import ConfigError
 from pytest_elo.gateway.client import Gateway, GatewaySettings
 from pytest_elo.gateway.endpoint import Endpoint, check_model_name, suggest
-from pytest_elo.gateway.negotiate import Negotiator
 from pytest_elo.gateway.reading import Reading
 from pytest_elo.records import Sink, Tag
 
@@ -143,9 +141,3 @@ def _counted(name: str, reading: Reading, gateway: Gateway) -> Step:
     if adaptations:
         notes.append(f"adapted: {', '.join(adaptations)}")
     return Step(name, True, "; ".join(notes))
-
-
-def negotiated_summary(snapshot: str) -> dict[str, tuple[str, ...]]:
-    """Adaptations per model of a handed-over snapshot, for the condition and the report."""
-    known = parse_json(snapshot) if snapshot else {}
-    return {model: Negotiator(snapshot).adaptations(model) for model in sorted(known)}

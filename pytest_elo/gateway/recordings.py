@@ -27,6 +27,7 @@ from pytest_elo._text import text_hash
 from pytest_elo.errors import ConfigError, DataError
 from pytest_elo.gateway.recorded import Lines, Recorded, Spot, read_at, read_lines, read_places
 from pytest_elo.ledger.appending import write_all
+from pytest_elo.ledger.rundir import write_atomically
 from pytest_elo.records import Tag
 
 __all__ = ["MANIFEST", "Manifest", "Recordings", "merge", "prompt_sha256", "request_key"]
@@ -69,7 +70,7 @@ class Manifest:
         directory.mkdir(parents=True, exist_ok=True)
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         text = json.dumps({"v": _VERSION, **values, "versions": dict(self.versions)}, indent=2, ensure_ascii=False)
-        _write_atomically(directory / MANIFEST, text + "\n")
+        write_atomically(directory / MANIFEST, text + "\n")
 
 
 def request_key(api: str, body: Mapping[str, Any]) -> str:
@@ -338,9 +339,3 @@ def _recording_files(directory: Path) -> list[Path]:
 
 def _shard_files(directory: Path) -> list[Path]:
     return sorted(directory.glob("recorded-*.jsonl")) if directory.is_dir() else []
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text, "utf-8", "replace")  # half a surrogate pair is no character
-    os.replace(temporary, path)

@@ -25,14 +25,13 @@ from pytest_elo.gateway.reading import Reading, api_of
 from pytest_elo.gateway.recorded import Recorded
 from pytest_elo.gateway.replaying import recorded_http, replayed_rows
 from pytest_elo.gateway.rules import Rules, key_of, lookup
+from pytest_elo.gateway.upstream import SENDING
 from pytest_elo.records import Tag
 
 __all__ = ["AsyncTransport", "SyncTransport", "error_of", "replay_call"]
 
 _TRACE = "trace"
 """The request's extension that the HTTP library calls at its events; dropped after the one that matters here."""
-_SENDING = "http11.send_request_headers.started"
-"""The HTTP library's trace event before the first byte of a request."""
 _DROPPED_HEADERS = frozenset({"authorization", "host", "content-length", "accept-encoding", "connection"})
 _READABLE_ERRORS = frozenset({"misrouted"})
 """Flaws of an answer that a user of the SDK may still want to see; strategies get an error."""
@@ -183,7 +182,7 @@ class SyncTransport(_Transport):
 
     def _trace(self, call: Exchange, extensions: dict[str, Any]) -> Callable[[str, object], None]:
         def trace(event: str, _: object) -> None:
-            if event == _SENDING:
+            if event == SENDING:
                 call.sending()
                 extensions.pop(_TRACE, None)
 
@@ -259,7 +258,7 @@ class AsyncTransport(_Transport):
 
     def _trace(self, call: Exchange, extensions: dict[str, Any]) -> Callable[[str, object], Awaitable[None]]:
         async def trace(event: str, _: object) -> None:
-            if event == _SENDING:
+            if event == SENDING:
                 call.sending()
                 extensions.pop(_TRACE, None)
 
