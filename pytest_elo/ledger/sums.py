@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat as again
 from sys import intern
@@ -81,22 +81,24 @@ class Latencies:
         import numpy as np
 
         exact = milliseconds[milliseconds < self.EXACT_MS]
-        self._add_counts(np.bincount(exact).astype(np.uint32))
+        if len(exact):
+            self._reach(int(exact.max()) + 1)
+            np.add.at(self.counts, exact, np.uint32(1))
         if len(exact) < len(milliseconds):
             self.long.update((milliseconds[milliseconds >= self.EXACT_MS] // 1000).tolist())
 
     def merge(self, other: Latencies) -> None:
-        self._add_counts(other.counts)
+        self._reach(len(other.counts))
+        self.counts[: len(other.counts)] += other.counts
         self.long.update(other.long)
 
-    def _add_counts(self, counts: Integers) -> None:
+    def _reach(self, length: int) -> None:
         import numpy as np
 
-        if len(counts) > len(self.counts):
-            grown = np.zeros(1 << (len(counts) - 1).bit_length(), dtype=np.uint32)
+        if length > len(self.counts):
+            grown = np.zeros(1 << (length - 1).bit_length(), dtype=np.uint32)
             grown[: len(self.counts)] = self.counts
             self.counts = grown
-        self.counts[: len(counts)] += counts
 
     def percentile(self, share: float) -> float:
         """The nearest-rank percentile in seconds."""
@@ -162,8 +164,8 @@ class Sums:
 
         if not columns:
             return np.zeros(0, dtype=np.int64)
-        keys = list(zip(*columns[: len(KEY)], strict=True))
-        slot = np.fromiter(map(self.slots.__getitem__, keys), dtype=np.int64, count=len(keys))
+        keys = zip(*columns[: len(KEY)], strict=True)
+        slot = np.fromiter(map(self.slots.__getitem__, keys), dtype=np.int64, count=len(columns[0]))
         order = None if (slot[1:] >= slot[:-1]).all() else np.argsort(slot, kind="stable")
         ordered = slot if order is None else slot[order]
         starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
@@ -226,7 +228,7 @@ class Sums:
     def _add_latencies(self, slot: Integers, touched: Integers, keys: Sequence[Key], seconds: Sequence[float]) -> None:
         import numpy as np
 
-        milliseconds = np.rint(np.array(seconds, dtype=np.float64) * 1000).astype(np.int64)
+        milliseconds = np.rint(np.fromiter(seconds, dtype=np.float64, count=len(seconds)) * 1000).astype(np.int64)
         tiers: dict[tuple[str, str], int] = {}
         tier_of = np.full(int(touched[-1]) + 1, -1, dtype=np.int64)
         for i, (task, _, strategy, _, role, _) in zip(touched.tolist(), keys, strict=True):
@@ -240,48 +242,57 @@ class Sums:
             known.add(milliseconds[tier == code])
 
     def _add_latest(self, slot: Integers, order: Integers | None, columns: Columns) -> None:
+        import numpy as np
+
         found = columns[12], columns[16], columns[17], columns[9]
         if order is not None:
             picked = operator.itemgetter(*order.tolist())  # two slots or more, so always a tuple
             found = picked(found[0]), picked(found[1]), picked(found[2]), picked(found[3])
         status, ts, sample, tokens = found
-        places = slot.tolist()
-        rows: Iterable[tuple[int, int]]
-        if not _ascends(slot, ts, sample):
-            rows = ((place, i) for i, place in enumerate(places) if status[i] == "ok")
-        elif status.count("ok") == len(status):
-            rows = dict(zip(places, range(len(places)), strict=True)).items()
-        else:
-            good = ((place, i) for i, place in enumerate(places) if status[i] == "ok")
-            rows = dict(good).items()
-        for place, i in rows:
+        good = np.flatnonzero(_flags(map(operator.eq, status, again("ok")), len(status)))
+        if _ascends(slot, ts, sample):
+            good = good[np.r_[np.diff(slot[good]) != 0, True][: len(good)]]
+        for place, i in zip(slot[good].tolist(), good.tolist(), strict=True):
             known = self.latest.get(place)
             if known is None or (sample[i], ts[i]) >= known[:2]:
                 self.latest[place] = (sample[i], ts[i], tokens[i])
 
 
 def _measures(columns: Columns) -> Integers:
-    """(measures, rows) from the columns of rows."""
+    """(measures, rows) from the columns of rows.
+
+    Where a column says the same of every row, which ``count`` finds in no time, its measures are left at zero.
+    """
     import numpy as np
 
     n = len(columns[0])
     out = np.zeros((len(MEASURES), n), dtype=np.int64)
     prompt, completion, cached, total, high, _, status, kept, estimated, attempt = columns[6:16]
-    failed = _flags(map(operator.ne, status, again("ok")), n)
-    dropped = _flags(map(operator.is_, kept, again(False)), n)
     out[0] = 1
-    out[1] = np.array(attempt) == 0
-    out[2] = failed
-    out[3] = _flags(map(operator.eq, status, again("open")), n) if failed.any() else False
-    out[4], out[5], out[7] = prompt, completion, total
-    out[6] = 0 if cached.count(None) == n else [count or 0 for count in cached]
-    out[8] = np.maximum(out[7], np.array(high, dtype=np.int64))
-    out[9] = 0 if estimated.count(None) == n else out[7] * _flags(map(operator.is_not, estimated, again(None)), n)
-    out[10] = out[7] * dropped
-    out[11] = out[7] * failed
-    out[12] = out[10] * ~failed
-    out[13] = _flags(map(operator.ne, columns[19], again(0)), n)
+    out[1] = 1 if attempt.count(0) == n else _numbers(attempt) == 0
+    out[4], out[5], out[7], out[8] = map(_numbers, (prompt, completion, total, high))
+    np.maximum(out[7], out[8], out=out[8])
+    if cached.count(None) < n:
+        out[6] = [count or 0 for count in cached]
+    if estimated.count(None) < n:
+        out[9] = out[7] * _flags(map(operator.is_not, estimated, again(None)), n)
+    if kept.count(False):
+        out[10] = out[12] = out[7] * _flags(map(operator.is_, kept, again(False)), n)
+    if status.count("ok") < n:
+        failed = _flags(map(operator.ne, status, again("ok")), n)
+        out[2] = failed
+        out[3] = _flags(map(operator.eq, status, again("open")), n)
+        out[11] = out[7] * failed
+        out[12] = out[10] * ~failed
+    temperature = columns[19]
+    out[13] = 1 if temperature.count(None) == n else _flags(map(operator.ne, temperature, again(0)), n)
     return out
+
+
+def _numbers(values: Sequence[int]) -> Integers:
+    import numpy as np
+
+    return np.fromiter(values, dtype=np.int64, count=len(values))
 
 
 def _flags(values: Iterator[bool], n: int) -> Integers:
