@@ -7,17 +7,14 @@ file is read in parts, the first by this process and the others by one process a
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from pytest_elo._gc import without_gc
 from pytest_elo.errors import EloError
 from pytest_elo.ledger.lines import COMPRESSED, blocks, present
 from pytest_elo.ledger.read import TOKENS_AT_MOST, attempt_of, values_of
@@ -73,24 +70,12 @@ def read_sums(path: Path, warn: Callable[[str], None], watch: Watch | None = Non
 
 def _read(path: Path, start: int, end: int | None, warn: Callable[[str], None], watch: Watch | None) -> Sums:
     sums = Sums()
-    with _without_collector():
+    with without_gc():
         for columns, whole in _batches(path, start, end, warn):
             slots = sums.add(columns)
             if watch is not None:
                 watch.see(sums, slots, whole)
     return sums
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Rows hold no cycles, and looking for some takes a third of the time that reading them does."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def _batches(path: Path, start: int, end: int | None, warn: Callable[[str], None]) -> Iterator[Batch]:
@@ -181,6 +166,9 @@ def _parts(path: Path) -> list[tuple[int, int]]:
 
 def _read_parts(path: Path, parts: Sequence[tuple[int, int]], watch: Watch | None) -> Sums | None:
     """All parts at once; ``None`` where anything is odd, so that one process reads and says it with its line."""
+    from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+    from multiprocessing import get_context
+
     wanted = None if watch is None else (watch.places, watch.limit)
     try:
         with ProcessPoolExecutor(len(parts) - 1, mp_context=get_context("spawn")) as pool:

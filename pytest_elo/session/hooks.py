@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 import pytest
 
+from pytest_elo._gc import without_gc
 from pytest_elo._parse import parse_json
 from pytest_elo._text import printable
 from pytest_elo.errors import ConfigError, EloError
 from pytest_elo.session.apart import is_a_plain_process, is_on_another_host
-from pytest_elo.session.collect import uninterrupted_by_gc
 from pytest_elo.session.contest import Contest, ContestKey
 from pytest_elo.session.controller import USAGE_PREFIX, Controller
 from pytest_elo.session.item import ItemState, share_properties
@@ -110,7 +110,7 @@ class RunnerPlugin:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection(self) -> Generator[None, object, object]:
-        with uninterrupted_by_gc():
+        with without_gc():
             return (yield)
 
     @pytest.hookimpl(trylast=True)
@@ -193,7 +193,8 @@ class ControllerPlugin:
         option = session.config.option
         if option.collectonly or option.setuponly or option.setupplan:
             return
-        plan = _or_usage_error(self.controller.start)
+        with without_gc():
+            plan = _or_usage_error(self.controller.start)
         if self._runner is not None:
             self._runner.begin(plan, session.config.rootpath)
 

@@ -9,6 +9,9 @@ import pytest
 from pytest_elo.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from pytest_elo.session.controller import Controller
     from pytest_elo.session.shard import Share
 
@@ -27,10 +30,16 @@ def register(config: pytest.Config) -> None:
 
 
 def _register_worker(config: pytest.Config) -> None:
-    worker_input = config.workerinput  # type: ignore[attr-defined]
-    text = worker_input.get("elo_plan")
+    text = config.workerinput.get("elo_plan")  # type: ignore[attr-defined]
     if text is None:
         return
+    from pytest_elo._gc import without_gc
+
+    with without_gc():
+        _join(config, text)
+
+
+def _join(config: pytest.Config, text: str) -> None:
     from pytest_elo.session.apart import config_paths_here
     from pytest_elo.session.hooks import WorkerPlugin
     from pytest_elo.session.options import find_config, read_settings
@@ -41,8 +50,8 @@ def _register_worker(config: pytest.Config) -> None:
     root = config.rootpath
     paths = find_config(config) if plan is None else config_paths_here(plan, root, lambda: find_config(config))
     settings = read_settings(config, paths)
-    workers = worker_input["workercount"]
-    runner = Runner(settings, worker_input["workerid"], workers, may_stop_early=bool(config.option.maxfail))
+    worker = config.workerinput  # type: ignore[attr-defined]
+    runner = Runner(settings, worker["workerid"], worker["workercount"], may_stop_early=bool(config.option.maxfail))
     runner.share = _share(config)
     if plan is not None:
         runner.begin(plan, root)
@@ -50,13 +59,21 @@ def _register_worker(config: pytest.Config) -> None:
 
 
 def _register_controller(config: pytest.Config) -> None:
-    from pytest_elo.session.options import find_config, read_settings
+    from pytest_elo.session.options import find_config
 
     paths = find_config(config)
     if not paths or config.option.help or config.option.version or config.option.elo_doctor:
         return
+    from pytest_elo._gc import without_gc
+
+    with without_gc():
+        _awake(config, paths)
+
+
+def _awake(config: pytest.Config, paths: Sequence[Path]) -> None:
     from pytest_elo.session.controller import Controller
     from pytest_elo.session.hooks import ControllerPlugin, ReportPlugin, RunnerPlugin, XdistPlugin
+    from pytest_elo.session.options import read_settings
     from pytest_elo.session.runner import Runner
 
     settings = read_settings(config, paths)
