@@ -11,7 +11,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Generic, TypeVar
 
@@ -70,14 +70,19 @@ class Engine(Generic[Key, Result]):
     def is_stopped(self) -> bool:
         return self._stopped
 
-    def start(self, *keys: Key) -> None:
-        """Begin the work for each key unless it has begun."""
+    def start(self, *keys: Key, wait_s: float = 0.0) -> None:
+        """Begin the work for each key unless it has begun, and wait up to ``wait_s`` seconds for all of it to end.
+
+        Waiting pays where work is all computing: two threads that both want the interpreter slow each other down.
+        """
         fresh = [key for key in keys if key not in self._futures]
         if not fresh or self._stopped:
             return
         begun: dict[Key, Future[Result]] = {key: Future() for key in fresh}
         self._futures.update(begun)
         self._running_loop().call_soon_threadsafe(self._begin, begun)
+        if wait_s:
+            wait(begun.values(), wait_s)
 
     def _begin(self, begun: Mapping[Key, Future[Result]]) -> None:
         for key, future in begun.items():

@@ -73,6 +73,17 @@ def test_work_that_is_known_of_only_now_begins_while_a_test_waits():
     engine.close(1)
 
 
+def test_who_begins_work_may_wait_for_it_but_not_for_long():
+    calls = Calls(n=2)
+    engine = engine_of(calls)
+    engine.start("a", "b", wait_s=20)
+    assert sorted(calls.ended) == ["a0", "a1", "b0", "b1"]
+    calls.seconds = 20
+    engine.start("c", wait_s=0.01)
+    assert len(calls.ended) == 4
+    engine.close(0)
+
+
 def test_a_result_that_was_taken_is_made_anew():
     calls = Calls()
     engine = engine_of(calls)

@@ -45,6 +45,9 @@ EARLY_STOP_WINDOW = 16
 WAITING_ITEMS = 16
 """Items that have begun and wait for a place in flight, so that none is empty while a test reports."""
 
+REPLAY_BLOCK_S = 0.1
+"""How long the next items of a replay have the interpreter to themselves before the first of them is tested."""
+
 
 class Runner:
     """Runs the strategies of this process's items and journals what they cost and achieve."""
@@ -225,7 +228,7 @@ class Runner:
             and not may_be_skipped(coming)
         ]
         if keys:
-            self.engine.start(*keys)
+            self.engine.start(*keys, wait_s=REPLAY_BLOCK_S if self.plan.mode == "replay" else 0.0)
 
     def trial(self, key: TrialKey, rerun: int = 0) -> Trial:
         """Wait for the strategy of ``key``. Raises ``StoppedError`` when the run stops first."""

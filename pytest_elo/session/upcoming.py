@@ -37,10 +37,11 @@ class Upcoming:
         if not self._is_worker:
             yield from self._in_order(item, window)
             return
-        for coming in self._queued(item, nextitem, window):
-            if id(coming) not in self._given:
-                self._given.add(id(coming))
-                yield coming
+        found = [coming for coming in self._queued(item, nextitem, window) if id(coming) not in self._given]
+        if self._in_blocks and id(item) in self._given and len(found) < window // 2:
+            return
+        self._given.update(map(id, found))
+        yield from found
 
     def _in_order(self, item: pytest.Item, window: int) -> Iterator[pytest.Item]:
         start = self._position(item)
