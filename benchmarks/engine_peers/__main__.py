@@ -126,26 +126,31 @@ def main() -> None:
     parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH")
     options = parser.parse_args()
     pythons = dict(text.split("=", 1) for text in options.python)
-    show("", "wall s", "CPU s", "requests", "in flight", "peak MB")
+    costs: dict[str, list[Cost]] = {}
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(options.items, options.concurrency, Path(folder), pythons)
-        for name, command in bench.commands():
-            if options.only and name not in options.only:
-                continue
-            if command is None:
-                show(name, "-", "-", "not named", "", "")
-                continue
-            latency = 0.0 if name in ("record", "replay") else options.latency_s
-            with LoopbackGateway(answer, latency_s=latency) as gateway:
-                bench.write(gateway.base_url)
-                costs = [measure(bench, command, gateway) for _ in range(options.rounds)]
-            wall, cpu = (statistics.median(getattr(cost, part) for cost in costs) for part in ("wall_s", "cpu_s"))
-            last = costs[-1]
-            if options.json:
-                measured = {"case": name, "wall_s": wall, "cpu_s": cpu, "peak_mb": last.peak_mb}
-                with options.json.open("a") as file:
-                    file.write(json.dumps(measured) + "\n")
-            show(name, f"{wall:.2f}", f"{cpu:.2f}", last.requests, last.in_flight, f"{last.peak_mb:.0f}")
+        commands = {name: command for name, command in bench.commands() if not options.only or name in options.only}
+        for _ in range(options.rounds):
+            # in turns, so that an hour in which the machine is slow falls on all of them
+            for name, command in commands.items():
+                if command is None:
+                    continue
+                latency = 0.0 if name in ("record", "replay") else options.latency_s
+                with LoopbackGateway(answer, latency_s=latency) as gateway:
+                    bench.write(gateway.base_url)
+                    costs.setdefault(name, []).append(measure(bench, command, gateway))
+    show("", "wall s", "CPU s", "requests", "in flight", "peak MB")
+    for name in commands:
+        if name not in costs:
+            show(name, "-", "-", "not named", "", "")
+            continue
+        wall, cpu = (statistics.median(getattr(cost, part) for cost in costs[name]) for part in ("wall_s", "cpu_s"))
+        last = costs[name][-1]
+        if options.json:
+            measured = {"case": name, "wall_s": wall, "cpu_s": cpu, "peak_mb": last.peak_mb}
+            with options.json.open("a") as file:
+                file.write(json.dumps(measured) + "\n")
+        show(name, f"{wall:.2f}", f"{cpu:.2f}", last.requests, last.in_flight, f"{last.peak_mb:.0f}")
 
 
 if __name__ == "__main__":
