@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -96,32 +96,27 @@ def blocks(path: Path, start: int = 0, end: int | None = None) -> Iterator[tuple
     Every block ends with a line break but for the last one of a file that does not. Numbers count from
     ``start``. Raises ``DataError`` for what cannot be read or decompressed.
     """
-    number, rest = 1, bytearray()
+    number = 1
     left = float("inf") if end is None else end - start
     with open_bytes(path) as stream:
         if start:
             stream.seek(start)
-        while data := _read(stream, path, int(min(BLOCK, left))):
-            left -= len(data)
-            cut = data.rfind(b"\n") + 1
-            if not cut:
-                rest += data
-                if len(rest) > LINE_AT_MOST:
+        while block := _read(stream.read, path, int(min(BLOCK, left))):
+            if not block.endswith(b"\n"):
+                block += _read(stream.readline, path, LINE_AT_MOST)
+                if len(block) > LINE_AT_MOST and not block.endswith(b"\n"):
+                    number += block.count(b"\n")
                     raise DataError(f"{path}, line {number}: a line of more than {LINE_AT_MOST >> 20} MB is no row")
-                continue
-            block = bytes(rest) + data[:cut]
-            rest = bytearray(data[cut:])
+            left -= len(block)
             yield number, block
             number += block.count(b"\n")
-    if rest:
-        yield number, bytes(rest)
 
 
-def _read(stream: IO[bytes], path: Path, size: int) -> bytes:
+def _read(read: Callable[[int], bytes], path: Path, size: int) -> bytes:
     if not size:
         return b""
     try:
-        return stream.read(size)
+        return read(size)
     except (OSError, EOFError, ValueError, RuntimeError) as error:
         raise DataError(f"{path}: cannot be read to its end ({error}); is the file complete?") from None
     except Exception as error:  # zstandard's own error is no subclass of anything above

