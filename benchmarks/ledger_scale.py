@@ -149,7 +149,8 @@ def _memory_mb(pid: int) -> float:
         return 0.0
 
 
-def compare(folder: Path, rows: int, rounds: int) -> None:
+def compare(folder: Path, rows: int, rounds: int) -> Iterator[dict[str, object]]:
+    """Prints a table; yields case, seconds and memory of each contender, of all rows together."""
     python = [sys.executable, "-c"]
     contenders: dict[str, list[str]] = {
         "pytest-elo, sums": [*python, SUMS, str(folder)],
@@ -173,6 +174,7 @@ def compare(folder: Path, rows: int, rounds: int) -> None:
             f"{name:24s} {wall / rows * 1e6:12.2f} {cpu / rows * 1e6:12.2f} {memory:8.0f} "
             f"{wall / ours[0]:13.2f} {cpu / ours[1]:12.2f}"
         )
+        yield {"case": f"{name}, {rows:,} rows", "wall_s": wall, "cpu_s": cpu, "peak_mb": memory}
 
 
 def _has(module: str) -> bool:
@@ -193,6 +195,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--peers-rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="append a JSON line a case")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="ledger-scale-", dir=options.folder))
@@ -203,12 +206,17 @@ def main() -> None:
     try:
         small, large = folder / "small", folder / "large"
         write_run(small, options.peers_rows)
-        compare(small, options.peers_rows, options.rounds)
+        measures = list(compare(small, options.peers_rows, options.rounds))
         shutil.rmtree(small)
         timed(f"\nmade {options.rows:,} rows", lambda: write_run(large, options.rows))
         print(f"{(large / 'runs.jsonl').stat().st_size / 1e9:.2f} GB")
         wall, cpu, memory = measured([sys.executable, "-c", WHOLE, str(large)])
         print(f"pytest-elo report, all files: {wall:.1f} s, {cpu:.1f} s of CPU, {memory:.0f} MB at most")
+        case = f"pytest-elo report, all files, {options.rows:,} rows"
+        measures.append({"case": case, "wall_s": wall, "cpu_s": cpu, "peak_mb": memory})
+        if options.json:
+            with options.json.open("a") as file:
+                file.writelines(json.dumps(measure) + "\n" for measure in measures)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
