@@ -12,7 +12,7 @@ from pytest_elo.gates.pairing import Pairing, pair
 from pytest_elo.gates.snapshot import Snapshot
 from pytest_elo.rating.paired import tango_interval
 from pytest_elo.rating.power import items_needed
-from pytest_elo.rating.quantiles import share_unseen, student_quantile
+from pytest_elo.rating.quantiles import few_carry, share_unseen, student_quantile
 
 __all__ = ["Change", "Difference", "changes"]
 
@@ -112,15 +112,18 @@ def _usd(pairing: Pairing, level: float) -> Difference | None:
 
 
 def _score(after: Sequence[float], before: Sequence[float], pairing: Pairing, level: float) -> Difference:
-    """Tango's interval for right and wrong, Student's t on items otherwise; where no item changed by more or less than
-    the others, what so many items may have missed."""
+    """Tango's interval for right and wrong, Student's t on items otherwise; where few or no items changed by more or
+    less than the others, at least what so many items may have missed."""
     n = len(after)
     if any(value not in (0.0, 1.0) for value in (*after, *before)):
         change = _paired([100 * value for value in after], [100 * value for value in before], level)
-        if n < 2 or change.low is not None:
+        if n < 2:
             return change
-        unseen = 100 * share_unseen(n, 0.5 * (1.0 - level))
-        return replace(change, low=change.value - unseen, high=change.value + unseen)
+        half = 0.0 if change.high is None else change.high - change.value
+        apart = [(b - a - change.value / 100) ** 2 for a, b in zip(before, after, strict=True)]
+        if half == 0.0 or few_carry(apart):
+            half = max(half, 100 * share_unseen(n, 0.5 * (1.0 - level)))
+        return replace(change, low=change.value - half, high=change.value + half)
     low, high = tango_interval(len(pairing.worse), len(pairing.better), n, level=level)
     mean_before, mean_after = 100 * math.fsum(before) / n, 100 * math.fsum(after) / n
     return Difference(mean_before, mean_after, mean_after - mean_before, 100 * low, 100 * high)

@@ -23,7 +23,7 @@ from pytest_elo.rating.scale import ELO_PER_LOGIT
 from pytest_elo.rating.settings import Settings
 from pytest_elo.rating.unseen import NO_WIDTH, Unseen, unseen_of
 
-__all__ = ["ALL_ALIKE", "METERS", "Analysis", "analyse"]
+__all__ = ["ALL_ALIKE", "FEW_DIFFER", "METERS", "Analysis", "analyse"]
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -32,6 +32,7 @@ Booleans = NDArray[np.bool_]
 METERS = ("tokens", "tokens_high", "completion_tokens", "last_success_tokens", "usd", "samples", "repeats")
 
 ALL_ALIKE = "every item says the same: the interval is what so many items may have missed"
+FEW_DIFFER = "few items of a task differ, or none: the interval allows for what so many items may have missed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +71,14 @@ class Analysis:
         difference = np.where(both, values[:, upper] - values[:, lower], 0.0)
         return self.axes.strata.means(difference, both, self.combined.weights[:, upper])
 
-    def alike(self, upper: int, lower: int, level: float, combined: Combined | None = None) -> float | None:
-        """How far the interval of a difference must reach, in logits, where every item says the same of the two;
-        ``None`` where items differ and the sandwich tells."""
+    def alike(self, upper: int, lower: int, combined: Combined | None = None) -> bool:
+        """Whether every item says the same of the two."""
+        return self.unseen.nothing_varies(self.combined if combined is None else combined, upper, lower)
+
+    def missing(self, upper: int, lower: int, df: float, level: float, combined: Combined | None = None) -> float:
+        """What to add to the variance of a difference, in squared logits: ``Unseen.missing``."""
         combined = self.combined if combined is None else combined
-        if not self.unseen.nothing_varies(combined, upper, lower):
-            return None
-        return self.unseen.over_tasks(combined, upper, lower, level)
+        return 0.0 if np.isnan(df) else self.unseen.missing(combined, upper, lower, level, self.quantile(df, level))
 
     def delta_measure(self, policy: int, combined: Combined | None = None) -> Measure:
         """ΔElo of a policy, by another route if one is given; without an interval where a penalty made it."""
@@ -92,10 +94,11 @@ class Analysis:
         elo = value * ELO_PER_LOGIT
         if combined.penalised[policy]:
             return Measure(elo, reason="finite only through the penalty")
+        df = float(combined.quantile_df[policy])
         return self._measure(
-            value, float(combined.covariance[policy, policy]), float(combined.quantile_df[policy]),
-            draws, combined.delta.influence[:, policy],
-            self.alike(policy, self.anchor, self.settings.level, combined), combined.method,
+            value, float(combined.covariance[policy, policy]), df, draws, combined.delta.influence[:, policy],
+            self.missing(policy, self.anchor, df, self.settings.level, combined),
+            self.alike(policy, self.anchor, combined), combined.method,
         )  # fmt: skip
 
     def task_measure(self, task: int, policy: int) -> Measure:
@@ -110,16 +113,23 @@ class Analysis:
             return Measure(value * ELO_PER_LOGIT, reason="finite only through the penalty")
         estimate = tasks.estimates[task]
         draws = None if self.draws is None else self.draws.task_delta[task, :, policy]
+        pull = estimate.influence[:, policy]
         return self._measure(
-            value, float(estimate.variance[policy]), float(estimate.df[policy]), draws,
-            estimate.influence[:, policy], self.alike_in(task, policy, self.settings.level),
+            value, float(estimate.variance[policy]), float(estimate.df[policy]), draws, pull,
+            self.missing_in(task, policy, self.settings.level), self.alike_in(task, policy),
         )  # fmt: skip
 
-    def alike_in(self, task: int, policy: int, level: float) -> float | None:
+    def alike_in(self, task: int, policy: int) -> bool:
         """``alike`` within one task, against the anchor."""
-        if not float((self.tasks.estimates[task].influence[:, policy] ** 2).sum()) <= NO_WIDTH**2:
-            return None
-        return self.unseen.in_task(task, policy, self.anchor, level)
+        return float((self.tasks.estimates[task].influence[:, policy] ** 2).sum()) <= NO_WIDTH**2
+
+    def missing_in(self, task: int, policy: int, level: float) -> float:
+        """``missing`` within one task, against the anchor."""
+        estimate = self.tasks.estimates[task]
+        df, pull = float(estimate.df[policy]), estimate.influence[:, policy]
+        if np.isnan(df):
+            return 0.0
+        return self.unseen.missing_in(task, policy, self.anchor, pull, level, self.quantile(df, level))
 
     def _measure(
         self,
@@ -128,24 +138,26 @@ class Analysis:
         df: float,
         draws: Floats | None,
         pull: Floats,
-        alike: float | None,
+        missing: float,
+        alike: bool,
         student: str = "cr1",
     ) -> Measure:
-        """``student`` names the interval where it is Student's t, ``alike`` is what stands in for a variance of 0."""
+        """``student`` names the interval where it is Student's t; ``missing`` is what ``variance`` lacks."""
         elo = value * ELO_PER_LOGIT
         if np.isnan(variance) or np.isnan(df):
             return Measure(elo, reason="no interval: a task has fewer than two items")
-        se = float(np.sqrt(max(variance, 0.0)))
+        variance = max(variance, 0.0)
+        se = math.sqrt(variance + missing)
         method, level = self.settings.interval, self.settings.level
-        if alike is not None and math.isfinite(alike):
-            half = max(alike, self.quantile(df) * se) * ELO_PER_LOGIT
-            return Measure(elo, Interval(elo - half, elo + half, level, "unseen"), reason=ALL_ALIKE)
-        if se <= NO_WIDTH:
+        if math.isinf(se) or se <= NO_WIDTH:
             return Measure(elo, reason="no interval: every item says the same")
+        if alike:
+            half = self.quantile(df) * se * ELO_PER_LOGIT
+            return Measure(elo, Interval(elo - half, elo + half, level, "unseen"), reason=ALL_ALIKE)
         if draws is None or method == "cr1":
             half = self.quantile(df) * se
             ends: tuple[float, float] | None = (value - half, value + half)
-            method_name: str = student
+            method_name = "unseen" if missing else student
         elif method == "percentile":
             ends, method_name = percentile_interval(draws, level), "percentile"
         else:
@@ -154,7 +166,7 @@ class Analysis:
             reason = "no interval: fewer than half of the bootstrap rounds connect it to the anchor"
             return Measure(elo, se=se * ELO_PER_LOGIT, reason=reason)
         interval = Interval(ends[0] * ELO_PER_LOGIT, ends[1] * ELO_PER_LOGIT, level, method_name)
-        return Measure(elo, interval, se * ELO_PER_LOGIT)
+        return Measure(elo, interval, se * ELO_PER_LOGIT, FEW_DIFFER if method_name == "unseen" else None)
 
     def why_absent_in(self, task: int, policy: int) -> str:
         groups = self.tasks.groups

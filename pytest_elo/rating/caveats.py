@@ -8,7 +8,6 @@ import numpy as np
 
 from pytest_elo.rating.analysis import Analysis
 from pytest_elo.rating.results import Interval, PolicyReport, TaskReport
-from pytest_elo.rating.scale import ELO_PER_LOGIT
 
 __all__ = ["FEW_CLUSTERS", "find_warnings"]
 
@@ -30,7 +29,6 @@ def find_warnings(
         *_task_lines(analysis, tasks),
         *_scale_lines(analysis, tasks),
         *_route_lines(analysis, tasks, policies, homogeneity),
-        *_alike_lines(analysis),
         *_usage_lines(analysis),
         *_separability_lines(analysis, policies),
     )
@@ -92,31 +90,6 @@ def _route_lines(
             for row in policies
             if _disagrees(row)
         )
-    return lines
-
-
-def _alike_lines(analysis: Analysis) -> list[str]:
-    """Tasks that enter a mean over tasks as if they were known exactly."""
-    if analysis.settings.route != "anchored":
-        return []
-    level, combined, lines = analysis.settings.level, analysis.combined, []
-    for task, name in enumerate(analysis.axes.tasks):
-        reaches = {
-            analysis.axes.policies[policy]: analysis.alike_in(task, policy, level)
-            for policy in range(len(analysis.axes.policies))
-            if policy != analysis.anchor
-            and analysis.tasks.valid[task, policy]
-            and not combined.penalised[policy]
-            and not np.isnan(combined.delta.df[policy])
-            and analysis.alike(policy, analysis.anchor, level) is None
-        }
-        alike = {policy: reach * ELO_PER_LOGIT for policy, reach in reaches.items() if reach is not None}
-        if alike:
-            lines.append(
-                f"task {name}: every item says the same of {', '.join(alike)} against {analysis.settings.anchor}, "
-                "which adds nothing to the interval of the mean; those items alone leave "
-                f"±{max(alike.values()):.0f} Elo"
-            )
     return lines
 
 

@@ -41,28 +41,29 @@ def ratio(
     below: Denominator,
     analysis: Analysis,
     level: float,
-    alike: float | None,
+    *,
+    missing: float,
+    alike: bool,
 ) -> Measure:
     """``delta`` (logits) over a denominator, in Elo per ``scale`` units, with its Fieller set.
 
-    ``alike`` is how far ``delta`` may lie from its value where every item says the same (``Analysis.alike``): the
-    variance that reaches as far then stands in for the one of 0, and there is no standard error.
+    ``missing`` is what ``variance`` lacks (``Unseen``). Where every item is ``alike`` it is all there is, and there is
+    no standard error.
     """
     factor = ELO_PER_LOGIT * below.scale
     value = factor * delta / below.value
     if math.isnan(variance) or math.isnan(df) or math.isnan(below.variance):
         return Measure(value, reason="no interval: a task has fewer than two items")
     quantile = analysis.quantile(df, level)
-    if alike is not None:
-        if math.isinf(alike):
-            return Measure(value, Interval(None, None, level, "unseen", "everything"), reason=ALL_ALIKE)
-        variance = max(variance, (alike / quantile) ** 2)
+    if math.isinf(missing):
+        return Measure(value, Interval(None, None, level, "unseen", "everything"), reason=ALL_ALIKE)
+    variance += missing
     se = factor * ratio_se(delta, below.value, variance, below.variance, below.covariance)
     interval = fieller_set(
         delta, below.value, variance, below.variance, below.covariance, quantile=quantile, level=level, scale=factor
     )
     unresolved = None if interval.bounded else "the denominator is not resolved"
-    if alike is not None:
+    if alike:
         return Measure(value, interval, reason=unresolved or ALL_ALIKE)
     return Measure(value, interval, se, unresolved)
 
@@ -84,11 +85,7 @@ def per_unit(analysis: Analysis, policy: int, meter: str, scale: float) -> Measu
     delta = float(combined.delta.value[policy])
     if combined.penalised[policy]:
         return Measure(ELO_PER_LOGIT * scale * delta / value, reason="finite only through the penalty")
-    measure = ratio(
-        delta, float(combined.covariance[policy, policy]), float(combined.quantile_df[policy]),
-        _denominator(mean, combined.delta, policy, scale), analysis, analysis.settings.level,
-        analysis.alike(policy, analysis.anchor, analysis.settings.level),
-    )  # fmt: skip
+    measure = _over(analysis, policy, _denominator(mean, combined.delta, policy, scale))
     if analysis.draws is None or measure.interval is None or measure.se is None:
         return measure
     interval = _bootstrap_interval(analysis, policy, meter, scale, mean)
@@ -122,20 +119,25 @@ def _in_task(analysis: Analysis, task: int, policy: int, mean: Estimates) -> Mea
     below = _denominator(mean, estimate, policy, 1000.0)
     variance, df = float(estimate.variance[policy]), float(estimate.df[policy])
     level = analysis.settings.level
-    return ratio(delta, variance, df, below, analysis, level, analysis.alike_in(task, policy, level))
+    return ratio(
+        delta, variance, df, below, analysis, level,
+        missing=analysis.missing_in(task, policy, level), alike=analysis.alike_in(task, policy),
+    )  # fmt: skip
 
 
 def per_extra(analysis: Analysis, policy: int, gap: Estimates, column: int) -> Measure:
     """ΔElo per 1,000 tokens beyond the anchor's; the caller looks after the quadrant."""
-    combined = analysis.combined
+    shared = float((gap.influence[:, column] * analysis.combined.delta.influence[:, policy]).sum())
+    below = Denominator(float(gap.value[column]), float(gap.variance[column]), shared, 1000.0)
+    return _over(analysis, policy, below)
+
+
+def _over(analysis: Analysis, policy: int, below: Denominator) -> Measure:
+    combined, level = analysis.combined, analysis.settings.level
+    df = float(combined.quantile_df[policy])
     return ratio(
-        float(combined.delta.value[policy]), float(combined.covariance[policy, policy]),
-        float(combined.quantile_df[policy]),
-        Denominator(
-            float(gap.value[column]), float(gap.variance[column]),
-            float((gap.influence[:, column] * combined.delta.influence[:, policy]).sum()), 1000.0,
-        ),
-        analysis, analysis.settings.level, analysis.alike(policy, analysis.anchor, analysis.settings.level),
+        float(combined.delta.value[policy]), float(combined.covariance[policy, policy]), df, below, analysis, level,
+        missing=analysis.missing(policy, analysis.anchor, df, level), alike=analysis.alike(policy, analysis.anchor),
     )  # fmt: skip
 
 
@@ -160,11 +162,7 @@ def per_doubling(analysis: Analysis, policy: int) -> Measure:
     if combined.penalised[policy]:
         return Measure(ELO_PER_LOGIT * delta / doublings, reason="finite only through the penalty")
     covariance = float((pull * combined.delta.influence[:, policy]).sum())
-    return ratio(
-        delta, float(combined.covariance[policy, policy]), float(combined.quantile_df[policy]),
-        Denominator(doublings, variance, covariance, 1.0), analysis, analysis.settings.level,
-        analysis.alike(policy, analysis.anchor, analysis.settings.level),
-    )  # fmt: skip
+    return _over(analysis, policy, Denominator(doublings, variance, covariance, 1.0))
 
 
 def quadrant_of(delta: float, extra_tokens: float) -> Quadrant:

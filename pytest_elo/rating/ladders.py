@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_elo.errors import ConfigError
-from pytest_elo.rating.analysis import ALL_ALIKE, Analysis
+from pytest_elo.rating.analysis import ALL_ALIKE, FEW_DIFFER, Analysis
 from pytest_elo.rating.efficiency import Denominator, ratio
 from pytest_elo.rating.moments import Estimates
 from pytest_elo.rating.results import Interval, LadderReport, LegacyVerdict, Measure, Step
@@ -72,12 +72,14 @@ def _step(analysis: Analysis, lower: int, upper: int, gap: Estimates, base: floa
     c = combined.covariance
     variance = max(float(c[upper, upper] + c[lower, lower] - 2.0 * c[upper, lower]), 0.0)
     df = _least(combined.quantile_df, [upper, lower], analysis.anchor)
+    alike = analysis.alike(upper, lower)
     shaky = bool(combined.penalised[upper] or combined.penalised[lower])
     token_gap = _difference(analysis, float(gap.value[0]), float(gap.variance[0]), float(gap.df[0]), 1.0)
+    lacking = analysis.missing(upper, lower, df, level)
     if shaky:
         elo_gap = Measure(delta * ELO_PER_LOGIT, reason="finite only through the penalty")
     else:
-        elo_gap = _difference(analysis, delta, variance, df, ELO_PER_LOGIT, alike=analysis.alike(upper, lower, level))
+        elo_gap = _difference(analysis, delta, variance, df, ELO_PER_LOGIT, missing=lacking, alike=alike)
     reason = _unresolved(token_gap, base) or ("finite only through the penalty" if shaky else None)
     if reason is not None:
         marginal, at_verdict = Measure(None, reason=f"not resolved: {reason}"), None
@@ -86,9 +88,9 @@ def _step(analysis: Analysis, lower: int, upper: int, gap: Estimates, base: floa
         below = Denominator(
             float(gap.value[0]), float(gap.variance[0]), float((gap.influence[:, 0] * pull).sum()), 1000.0
         )
-        marginal = ratio(delta, variance, df, below, analysis, level, analysis.alike(upper, lower, level))
-        alike = analysis.alike(upper, lower, VERDICT_LEVEL)
-        at_verdict = ratio(delta, variance, df, below, analysis, VERDICT_LEVEL, alike).interval
+        marginal = ratio(delta, variance, df, below, analysis, level, missing=lacking, alike=alike)
+        lacking = analysis.missing(upper, lower, df, VERDICT_LEVEL)
+        at_verdict = ratio(delta, variance, df, below, analysis, VERDICT_LEVEL, missing=lacking, alike=alike).interval
     return Step(names[lower], names[upper], token_gap, elo_gap, marginal, at_verdict, reason is None)
 
 
@@ -109,22 +111,29 @@ def _unresolved(token_gap: Measure, base: float) -> str | None:
 
 
 def _difference(
-    analysis: Analysis, value: float, variance: float, df: float, scale: float, alike: float | None = None
+    analysis: Analysis,
+    value: float,
+    variance: float,
+    df: float,
+    scale: float,
+    *,
+    missing: float = 0.0,
+    alike: bool = False,
 ) -> Measure:
     if math.isnan(value):
         return Measure(None, reason="no item with known tokens of both tiers")
     if math.isnan(variance) or math.isnan(df):
         return Measure(value * scale, reason="no interval: a task has fewer than two items")
-    se = math.sqrt(variance) * scale
-    if alike is not None and math.isfinite(alike):
-        half = max(alike * scale, analysis.quantile(df) * se)
-        interval = Interval(value * scale - half, value * scale + half, analysis.settings.level, "unseen")
-        return Measure(value * scale, interval, reason=ALL_ALIKE)
-    if se <= 1e-9:
+    se = math.sqrt(variance + missing) * scale
+    if math.isinf(se) or se <= 1e-9:
         return Measure(value * scale, se=0.0, reason="no interval: every item says the same")
     half = analysis.quantile(df) * se
-    interval = Interval(value * scale - half, value * scale + half, analysis.settings.level, "cr1")
-    return Measure(value * scale, interval, se)
+    ends = value * scale - half, value * scale + half
+    if alike:
+        return Measure(value * scale, Interval(*ends, analysis.settings.level, "unseen"), reason=ALL_ALIKE)
+    if missing:
+        return Measure(value * scale, Interval(*ends, analysis.settings.level, "unseen"), se, FEW_DIFFER)
+    return Measure(value * scale, Interval(*ends, analysis.settings.level, "cr1"), se)
 
 
 def _least(df: Floats, policies: list[int], anchor: int) -> float:

@@ -18,7 +18,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_elo.errors import DataError
-from pytest_elo.rating.quantiles import normal_cdf, normal_quantile, share_unseen, student_cdf, student_quantile
+from pytest_elo.rating.quantiles import (
+    few_carry,
+    normal_cdf,
+    normal_quantile,
+    share_unseen,
+    student_cdf,
+    student_quantile,
+)
 
 __all__ = [
     "Answer",
@@ -231,7 +238,10 @@ def _student(gap: Floats, margin: float | None, level: float) -> tuple[float, fl
         unseen = share_unseen(n, 1.0 - level)
         agrees = mean < 0.0 if margin is None else mean > -margin
         return (0.5**n if agrees else 1.0), mean - unseen, mean + unseen
-    half = student_quantile(level, n - 1.0) * se
+    quantile = student_quantile(level, n - 1.0)
+    if few_carry((gap - mean) ** 2):
+        se = max(se, share_unseen(n, 1.0 - level) / quantile)
+    half = quantile * se
     p_value = student_cdf(mean / se, n - 1.0) if margin is None else 1.0 - student_cdf((mean + margin) / se, n - 1.0)
     return p_value, mean - half, mean + half
 

@@ -7,11 +7,12 @@ from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 __all__ = [
     "chi_square_survival",
     "empirical_quantile",
+    "few_carry",
     "normal_cdf",
     "normal_quantile",
     "share_unseen",
@@ -85,6 +86,13 @@ def empirical_quantile(values: Floats, p: float) -> float:
 def share_unseen(n_items: int, tail: float) -> float:
     """The largest share of items of another kind of which ``n_items`` show none with probability ``tail``."""
     return float(1.0 - tail ** (1.0 / n_items))
+
+
+def few_carry(squares: ArrayLike) -> bool:
+    """Whether fewer than four items carry the sum of ``squares``, as the square of the sum over the sum of the squares
+    counts them: too few to tell a variance from. Four that differ wholly reach about as far as ``share_unseen``."""
+    of_items = np.asarray(squares, dtype=np.float64)
+    return float(of_items.sum()) ** 2 < 4.0 * float((of_items**2).sum())
 
 
 def chi_square_survival(x: float, df: int) -> float:

@@ -230,7 +230,9 @@ def _ranks(analysis: Analysis) -> tuple[dict[int, RankInterval], float | None]:
     level, seed = analysis.settings.level, analysis.settings.seed
 
     def alike(i: int, k: int) -> float:
-        return analysis.alike(int(rated[i]), int(rated[k]), level) or 0.0
+        df = float(combined.quantile_df[rated[[i, k]]].min())
+        lacking = analysis.missing(int(rated[i]), int(rated[k]), df, level)
+        return analysis.quantile(df) * math.sqrt(lacking) if math.isfinite(lacking) else 0.0
 
     ranks, critical = rank_intervals(combined.delta.value[rated], covariance, alike, level=level, seed=seed)
     return dict(zip(rated.tolist(), ranks, strict=True)), critical

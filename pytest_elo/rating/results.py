@@ -46,7 +46,7 @@ class Interval:
     level: float
     method: str
     """``cr1``, ``percentile``, ``bca``, ``fieller``, ``posterior``, ``student`` or ``score``; ``unseen`` where every
-    item says the same"""
+    item says the same, or too few differ to tell how much"""
     shape: Literal["between", "outside", "everything"] = "between"
 
     @property

@@ -1,8 +1,8 @@
-r"""What items that all say the same may have missed.
+r"""What items that all say the same, or nearly all, may have missed.
 
-With no observed variance over n items the sandwich gives a standard error of 0, which is not what is known:
-a share p of all items may be of another kind and still leave no trace with probability (1 - p)^n. The largest
-share that n items leave possible is
+With no observed variance over n items the sandwich gives a standard error of 0, and where one to three of them
+differ a smaller one than is known: a share p of all items may be of another kind and still leave no trace with
+probability (1 - p)^n. The largest share that n items leave possible is
 
 .. math:: u = 1 - \alpha^{1/n}, \qquad \alpha = (1 - level)/2,
 
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pytest_elo.rating.cells import Cells, Frame
 from pytest_elo.rating.combine import Combined, TaskFits
 from pytest_elo.rating.groups import Ties
-from pytest_elo.rating.quantiles import share_unseen
+from pytest_elo.rating.quantiles import few_carry, share_unseen
 
 __all__ = ["NO_WIDTH", "Unseen", "unseen_of"]
 
@@ -38,6 +38,8 @@ class Unseen:
     tasks: TaskFits
     items: Floats
     """(T, n, n): items on which two policies have a comparison that counts"""
+    unit_task: NDArray[np.int64]
+    """(U,) the task of each unit"""
     mode: Ties
 
     def nothing_varies(self, combined: Combined, upper: int, lower: int) -> bool:
@@ -46,7 +48,7 @@ class Unseen:
         return float((pull**2).sum()) <= NO_WIDTH**2
 
     def in_task(self, task: int, upper: int, lower: int, level: float) -> float:
-        """How far an interval at ``level`` reaches to both sides within one task, in logits; may be infinite."""
+        """How far an interval at ``level`` reaches at least within one task, in logits; may be infinite."""
         if upper == lower:
             return 0.0
         ties = float(self.tasks.ties[task, upper, lower])
@@ -60,19 +62,37 @@ class Unseen:
         share = share_unseen(n, 0.5 * (1.0 - level))
         return math.log1p(share / (1.0 - share) * (wins + losses + ties) / least)
 
-    def over_tasks(self, combined: Combined, upper: int, lower: int, level: float) -> float:
+    def missing_in(self, task: int, upper: int, lower: int, pull: Floats, level: float, quantile: float) -> float:
+        """What the sandwich's variance of a difference within a task lacks, in squared logits.
+
+        ``pull`` is the influence of each item, whose squares are that variance. Where few items carry it, as many that
+        all say the same would leave more, and the larger counts: nobody is surer for one item that differs than for
+        none. Infinite where items all say the same and bound nothing.
+        """
+        return _lacking(self.in_task(task, upper, lower, level), pull**2, quantile)
+
+    def missing(self, combined: Combined, upper: int, lower: int, level: float, quantile: float) -> float:
         """The same for the mean over tasks: distances add in squares (MOVER; Zou and Donner 2008).
 
         Where two tiers stand in different tasks, what they do not share is counted against the anchor.
         """
-        squares = 0.0
-        anchor = self.tasks.anchor
+        squares = (combined.delta.influence[:, upper] - combined.delta.influence[:, lower]) ** 2
+        varies = float(squares.sum()) > NO_WIDTH**2
+        anchor, lacking = self.tasks.anchor, 0.0
         for task, (above, below) in enumerate(combined.weights[:, [upper, lower]].tolist()):
             common = min(above, below)
             parts = ((common, upper, lower), (above - common, upper, anchor), (below - common, anchor, lower))
-            distance = sum(weight * self.in_task(task, i, j, level) for weight, i, j in parts if weight > 0.0)
-            squares += distance**2
-        return math.sqrt(squares)
+            reach = sum(weight * self.in_task(task, i, j, level) for weight, i, j in parts if weight > 0.0)
+            if math.isfinite(reach) or not varies:
+                lacking += _lacking(reach, squares[self.unit_task == task], quantile)
+        return lacking
+
+
+def _lacking(reach: float, squares: Floats, quantile: float) -> float:
+    told = float(squares.sum())
+    if told > NO_WIDTH**2 and (math.isinf(reach) or not few_carry(squares)):
+        return 0.0
+    return max((reach / quantile) ** 2 - told, 0.0)
 
 
 def unseen_of(tasks: TaskFits, cells: Cells, axes: Frame, mode: Ties) -> Unseen:
@@ -82,4 +102,4 @@ def unseen_of(tasks: TaskFits, cells: Cells, axes: Frame, mode: Ties) -> Unseen:
     unit, pair = np.divmod(pair, n * n)
     places = axes.unit_task[unit] * n * n + pair
     upper = np.bincount(places, minlength=n_tasks * n * n).reshape(n_tasks, n, n).astype(np.float64)
-    return Unseen(tasks, upper + np.swapaxes(upper, -1, -2), mode)
+    return Unseen(tasks, upper + np.swapaxes(upper, -1, -2), axes.unit_task, mode)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -79,19 +80,57 @@ def test_a_difference_outside_the_interval_would_rarely_leave_no_trace(n, level)
     assert share == pytest.approx(share_unseen(n, (1 - level) / 2))
 
 
-@pytest.mark.parametrize("interval", ["cr1", "percentile", "bca"])
-def test_one_item_that_differs_and_the_sandwich_tells(interval):
+@pytest.mark.parametrize("interval", ["percentile", "bca"])
+def test_a_bootstrap_has_only_what_was_seen_to_draw_from(interval):
     scores = tied(20)
     scores[0] = (0, 1)
     measure = delta(rated(scores, interval=interval))
     assert measure.interval.method == interval
     assert measure.value == pytest.approx(400 * math.log10(0.525 / 0.475))
-    alike = delta(rated(tied(20), interval=interval))
-    assert alike.interval.method == "unseen"
-    if interval == "cr1":
-        # score residuals: 0.475 once and -0.025 nineteen times, over an information of 20 p (1 - p)
-        se = math.sqrt((0.475**2 + 19 * 0.025**2) * 20 / 19) / (20 * 0.525 * 0.475)
-        assert measure.se == pytest.approx(se * PER_LOGIT)
+    assert delta(rated(tied(20), interval=interval)).interval.method == "unseen"
+
+
+def differing(n, more, fewer=0):
+    scores = tied(n)
+    scores[:more], scores[more : more + fewer] = (0, 1), (1, 0)
+    return scores
+
+
+def half(measure):
+    return 0.5 * (measure.interval.high - measure.interval.low)
+
+
+def test_nobody_is_surer_for_a_few_items_that_differ_than_for_none():
+    measures = [delta(rated(differing(100, k))) for k in range(8)]
+    reaches = [half(measure) for measure in measures]
+    assert all(later > 0.999 * sooner for sooner, later in itertools.pairwise(reaches))
+    assert [measure.interval.method for measure in measures] == ["unseen"] * 4 + ["cr1"] * 4
+    assert measures[0].se is None
+    assert "few items of a task differ" in measures[2].reason
+    assert measures[2].se == pytest.approx(half(measures[2]) / 1.984, rel=1e-3)
+    # score residuals: 1 - p for four items, 0.5 - p for the others, over an information of n p (1 - p)
+    p = 0.52
+    se = math.sqrt((4 * (1 - p) ** 2 + 96 * (0.5 - p) ** 2) * 100 / 99) / (100 * p * (1 - p))
+    assert measures[4].se == pytest.approx(se * PER_LOGIT)
+
+
+@pytest.mark.parametrize(("n", "more", "fewer"), [(100, 0.03, 0.0), (100, 0.01, 0.01), (500, 0.01, 0.0)])
+def test_intervals_hold_the_truth_where_few_items_ever_differ(n, more, fewer):
+    """Over every table that could be drawn, each rated once and weighted by its probability."""
+    p = 0.5 + 0.5 * (more - fewer)
+    truth = PER_LOGIT * math.log(p / (1 - p))
+    held = told = 0.0
+    for wins in range(16):
+        for losses in range(7 if fewer else 1):
+            ways = math.comb(n, wins) * math.comb(n - wins, losses)
+            chance = ways * more**wins * fewer**losses * (1 - more - fewer) ** (n - wins - losses)
+            if chance < 1e-4:
+                continue
+            interval = delta(rated(differing(n, wins, losses))).interval
+            told += chance
+            held += chance * (interval.low <= truth <= interval.high)
+    assert told > 0.99
+    assert held / told > 0.95
 
 
 @pytest.mark.parametrize("route", ["anchored", "pooled", "hierarchical"])
@@ -105,7 +144,7 @@ def test_no_route_is_surer_of_several_tasks_than_all_their_items_allow(route):
 
 def test_tiers_that_tie_with_each_other_and_not_with_the_anchor():
     scores = tied(20, 3)
-    scores[:3] = (0, 1, 1)
+    scores[:5] = (0, 1, 1)
     report = rated(scores, (100.0, 1100.0, 2100.0))
     assert delta(report, "r5").interval.method == "cr1"
     first, second = report.ladders[0].steps
@@ -123,16 +162,15 @@ def test_a_gain_that_every_item_shows_alike_is_no_certainty_either():
     assert {(row.rank.best, row.rank.worst) for row in report.policies} == {(1, 2)}
 
 
-def test_a_tied_task_in_a_mean_over_tasks_is_called_out():
+def test_a_tied_task_makes_nobody_surer_of_the_mean_over_tasks():
     scores = tied(24)
     names = {"tasks": ("alike", "mixed"), "items": tuple(f"i{i}" for i in range(24)), "policies": ("baseline", "r3")}
     task, item, policy = (axis.ravel() for axis in np.indices((2, 24, 2)))
-    score = np.where((task == 1) & (item < 3), policy, scores[item, policy]).astype(float)
+    score = np.where((task == 1) & (item < 6), policy, scores[item, policy]).astype(float)
     rows = comparisons_from_outcomes(
         **names, task=task, item=item, policy=policy, repeat=np.zeros_like(item), score=score
     )
     report = evaluate(rows, None, Settings(anchor="baseline"))
-    assert delta(report).interval.method == "cr1"
-    (line,) = (line for line in report.warnings if line.startswith("task alike: every item says the same"))
-    assert "of r3 against baseline, which adds nothing to the interval of the mean" in line
-    assert "leave ±50 Elo" in line
+    alike, mixed = (half(table.policies[1].delta) for table in report.tasks)
+    assert half(delta(report)) == pytest.approx(0.5 * math.hypot(alike, mixed), rel=0.01)
+    assert delta(report).interval.method == "unseen"
