@@ -7,15 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from pytest_elo.rating.analysis import Analysis
+from pytest_elo.rating.analysis import ALL_ALIKE, FEW_DIFFER, Analysis
 from pytest_elo.rating.bounds import Bounds
 from pytest_elo.rating.efficiency import per_doubling, per_extra, per_unit, quadrant_of
 from pytest_elo.rating.moments import Estimates
 from pytest_elo.rating.power import power_of, power_of_alike
-from pytest_elo.rating.quantiles import student_quantile
+from pytest_elo.rating.quantiles import share_unseen, student_quantile
 from pytest_elo.rating.ranks import LARGEST_FIELD, rank_intervals
 from pytest_elo.rating.results import Interval, Measure, PolicyReport, Power, Quadrant, RankInterval
 from pytest_elo.rating.scale import ELO_PER_LOGIT
+from pytest_elo.rating.unseen import lacking_variance
 
 __all__ = ["policy_reports"]
 
@@ -142,11 +143,28 @@ def _points_measure(analysis: Analysis, points: Estimates, policy: int) -> Measu
     variance, df = float(points.variance[policy]), float(points.df[policy])
     if math.isnan(variance):
         return Measure(value, reason="no interval: a task has fewer than two items")
-    se = math.sqrt(variance)
-    if se <= 1e-12:
-        return Measure(value, reason="no interval: every item says the same")
-    half = analysis.quantile(df) * se
-    return Measure(value, Interval(value - half, value + half, analysis.settings.level, "student"), se)
+    level, quantile = analysis.settings.level, analysis.quantile(df)
+    missing = _missing_points(analysis, points, policy, quantile)
+    half = quantile * math.sqrt(variance + missing)
+    interval = Interval(value - half, value + half, level, "unseen" if missing else "student")
+    if variance <= 1e-24:
+        return Measure(value, interval, reason=ALL_ALIKE)
+    return Measure(value, interval, math.sqrt(variance + missing), FEW_DIFFER if missing else None)
+
+
+def _missing_points(analysis: Analysis, points: Estimates, policy: int, quantile: float) -> float:
+    """What the variance of a difference in points lacks: ``Unseen.missing``, each unseen item wholly apart."""
+    score, rows = analysis.meters.score, analysis.axes.unit_task
+    both = ~np.isnan(score[:, policy]) & ~np.isnan(score[:, analysis.anchor])
+    weights = analysis.combined.weights[:, policy]
+    items = np.bincount(rows[both], minlength=len(weights))
+    weights = np.where(items > 0, weights, 0.0)
+    squares, missing = points.influence[:, policy] ** 2, 0.0
+    for task in np.flatnonzero(weights).tolist():
+        unseen = share_unseen(int(items[task]), 0.5 * (1.0 - analysis.settings.level))
+        reach = 100.0 * unseen * float(weights[task] / weights.sum())
+        missing += lacking_variance(reach, squares[rows == task], quantile)
+    return missing
 
 
 def _score(analysis: Analysis, policy: int) -> float | None:

@@ -25,7 +25,7 @@ from pytest_elo.rating.combine import Combined, TaskFits
 from pytest_elo.rating.groups import Ties
 from pytest_elo.rating.quantiles import few_carry, share_unseen
 
-__all__ = ["NO_WIDTH", "Unseen", "unseen_of"]
+__all__ = ["NO_WIDTH", "Unseen", "lacking_variance", "unseen_of"]
 
 Floats = NDArray[np.float64]
 
@@ -69,7 +69,7 @@ class Unseen:
         all say the same would leave more, and the larger counts: nobody is surer for one item that differs than for
         none. Infinite where items all say the same and bound nothing.
         """
-        return _lacking(self.in_task(task, upper, lower, level), pull**2, quantile)
+        return lacking_variance(self.in_task(task, upper, lower, level), pull**2, quantile)
 
     def missing(self, combined: Combined, upper: int, lower: int, level: float, quantile: float) -> float:
         """The same for the mean over tasks: distances add in squares (MOVER; Zou and Donner 2008).
@@ -84,11 +84,12 @@ class Unseen:
             parts = ((common, upper, lower), (above - common, upper, anchor), (below - common, anchor, lower))
             reach = sum(weight * self.in_task(task, i, j, level) for weight, i, j in parts if weight > 0.0)
             if math.isfinite(reach) or not varies:
-                lacking += _lacking(reach, squares[self.unit_task == task], quantile)
+                lacking += lacking_variance(reach, squares[self.unit_task == task], quantile)
         return lacking
 
 
-def _lacking(reach: float, squares: Floats, quantile: float) -> float:
+def lacking_variance(reach: float, squares: Floats, quantile: float) -> float:
+    """What the sum of the items' ``squares``, a variance, lacks of an interval that goes ``reach`` to both sides."""
     told = float(squares.sum())
     if told > NO_WIDTH**2 and (math.isinf(reach) or not few_carry(squares)):
         return 0.0

@@ -32,6 +32,7 @@ def rated(scores, tokens=(100.0, 1100.0), *, tasks=1, **settings):
     usage = Usage(
         **names, task=task, item=item, policy=policy, tokens=spent,
         tokens_high=spent, completion_tokens=spent, last_success_tokens=spent,
+        score=scores.mean(axis=2)[item, policy],
     )  # fmt: skip
     return evaluate(rows, usage, Settings(anchor="baseline", ladders=(names["policies"],), **settings))
 
@@ -112,6 +113,15 @@ def test_nobody_is_surer_for_a_few_items_that_differ_than_for_none():
     p = 0.52
     se = math.sqrt((4 * (1 - p) ** 2 + 96 * (0.5 - p) ** 2) * 100 / 99) / (100 * p * (1 - p))
     assert measures[4].se == pytest.approx(se * PER_LOGIT)
+
+
+def test_points_of_score_are_no_surer_than_elo():
+    points = [rated(differing(100, k)).policies[1].score_points for k in range(6)]
+    assert [measure.value for measure in points] == pytest.approx(list(range(6)))
+    assert half(points[0]) == pytest.approx(100 * share_unseen(100, 0.025))
+    assert all(later > 0.999 * sooner for sooner, later in itertools.pairwise(map(half, points)))
+    assert [measure.interval.method for measure in points] == ["unseen"] * 4 + ["student"] * 2
+    assert points[0].se is None
 
 
 @pytest.mark.parametrize(("n", "more", "fewer"), [(100, 0.03, 0.0), (100, 0.01, 0.01), (500, 0.01, 0.0)])
