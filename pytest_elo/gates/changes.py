@@ -121,7 +121,7 @@ def _score(after: Sequence[float], before: Sequence[float], pairing: Pairing, le
             return change
         half = 0.0 if change.high is None else change.high - change.value
         apart = [(b - a - change.value / 100) ** 2 for a, b in zip(before, after, strict=True)]
-        if half == 0.0 or few_carry(apart):
+        if half == 0.0 or few_carry(sum(apart), sum(square**2 for square in apart)):
             half = max(half, 100 * share_unseen(n, 0.5 * (1.0 - level)))
         return replace(change, low=change.value - half, high=change.value + half)
     low, high = tango_interval(len(pairing.worse), len(pairing.better), n, level=level)

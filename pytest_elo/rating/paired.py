@@ -239,7 +239,8 @@ def _student(gap: Floats, margin: float | None, level: float) -> tuple[float, fl
         agrees = mean < 0.0 if margin is None else mean > -margin
         return (0.5**n if agrees else 1.0), mean - unseen, mean + unseen
     quantile = student_quantile(level, n - 1.0)
-    if few_carry((gap - mean) ** 2):
+    apart = (gap - mean) ** 2
+    if few_carry(float(apart.sum()), float((apart**2).sum())):
         se = max(se, share_unseen(n, 1.0 - level) / quantile)
     half = quantile * se
     p_value = student_cdf(mean / se, n - 1.0) if margin is None else 1.0 - student_cdf((mean + margin) / se, n - 1.0)

@@ -7,7 +7,7 @@ from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 __all__ = [
     "chi_square_survival",
@@ -88,11 +88,13 @@ def share_unseen(n_items: int, tail: float) -> float:
     return float(1.0 - tail ** (1.0 / n_items))
 
 
-def few_carry(squares: ArrayLike) -> bool:
-    """Whether fewer than four items carry the sum of ``squares``, as the square of the sum over the sum of the squares
-    counts them: too few to tell a variance from. Four that differ wholly reach about as far as ``share_unseen``."""
-    of_items = np.asarray(squares, dtype=np.float64)
-    return float(of_items.sum()) ** 2 < 4.0 * float((of_items**2).sum())
+def few_carry(squares: float, fourths: float) -> bool:
+    """Whether fewer than four items carry a sum of squares, too few to tell a variance from.
+
+    They are counted by its square over the sum of the fourth powers. Four that differ wholly reach about as far as
+    ``share_unseen``.
+    """
+    return squares**2 < 4.0 * fourths
 
 
 def chi_square_survival(x: float, df: int) -> float:

@@ -160,10 +160,11 @@ def _missing_points(analysis: Analysis, points: Estimates, policy: int, quantile
     items = np.bincount(rows[both], minlength=len(weights))
     weights = np.where(items > 0, weights, 0.0)
     squares, missing = points.influence[:, policy] ** 2, 0.0
+    told, fourth = analysis.axes.strata.totals(np.column_stack((squares, squares**2))).T.tolist()
     for task in np.flatnonzero(weights).tolist():
         unseen = share_unseen(int(items[task]), 0.5 * (1.0 - analysis.settings.level))
         reach = 100.0 * unseen * float(weights[task] / weights.sum())
-        missing += lacking_variance(reach, squares[rows == task], quantile)
+        missing += lacking_variance(reach, told[task], fourth[task], quantile)
     return missing
 
 

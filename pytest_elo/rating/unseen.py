@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from pytest_elo.rating.cells import Cells, Frame
 from pytest_elo.rating.combine import Combined, TaskFits
 from pytest_elo.rating.groups import Ties
+from pytest_elo.rating.moments import Strata
 from pytest_elo.rating.quantiles import few_carry, share_unseen
 
 __all__ = ["NO_WIDTH", "Unseen", "lacking_variance", "unseen_of"]
@@ -38,8 +39,7 @@ class Unseen:
     tasks: TaskFits
     items: Floats
     """(T, n, n): items on which two policies have a comparison that counts"""
-    unit_task: NDArray[np.int64]
-    """(U,) the task of each unit"""
+    strata: Strata
     mode: Ties
 
     def nothing_varies(self, combined: Combined, upper: int, lower: int) -> bool:
@@ -69,7 +69,8 @@ class Unseen:
         all say the same would leave more, and the larger counts: nobody is surer for one item that differs than for
         none. Infinite where items all say the same and bound nothing.
         """
-        return lacking_variance(self.in_task(task, upper, lower, level), pull**2, quantile)
+        told, fourth = float((pull**2).sum()), float((pull**4).sum())
+        return lacking_variance(self.in_task(task, upper, lower, level), told, fourth, quantile)
 
     def missing(self, combined: Combined, upper: int, lower: int, level: float, quantile: float) -> float:
         """The same for the mean over tasks: distances add in squares (MOVER; Zou and Donner 2008).
@@ -77,21 +78,24 @@ class Unseen:
         Where two tiers stand in different tasks, what they do not share is counted against the anchor.
         """
         squares = (combined.delta.influence[:, upper] - combined.delta.influence[:, lower]) ** 2
-        varies = float(squares.sum()) > NO_WIDTH**2
+        told, fourth = self.strata.totals(np.column_stack((squares, squares**2))).T.tolist()
+        varies = sum(told) > NO_WIDTH**2
         anchor, lacking = self.tasks.anchor, 0.0
         for task, (above, below) in enumerate(combined.weights[:, [upper, lower]].tolist()):
             common = min(above, below)
             parts = ((common, upper, lower), (above - common, upper, anchor), (below - common, anchor, lower))
             reach = sum(weight * self.in_task(task, i, j, level) for weight, i, j in parts if weight > 0.0)
             if math.isfinite(reach) or not varies:
-                lacking += lacking_variance(reach, squares[self.unit_task == task], quantile)
+                lacking += lacking_variance(reach, told[task], fourth[task], quantile)
         return lacking
 
 
-def lacking_variance(reach: float, squares: Floats, quantile: float) -> float:
-    """What the sum of the items' ``squares``, a variance, lacks of an interval that goes ``reach`` to both sides."""
-    told = float(squares.sum())
-    if told > NO_WIDTH**2 and (math.isinf(reach) or not few_carry(squares)):
+def lacking_variance(reach: float, told: float, fourth: float, quantile: float) -> float:
+    """What the variance ``told``, a sum of squares over items, lacks of an interval that goes ``reach`` to both sides.
+
+    ``fourth`` is the sum of their fourth powers.
+    """
+    if told > NO_WIDTH**2 and (math.isinf(reach) or not few_carry(told, fourth)):
         return 0.0
     return max((reach / quantile) ** 2 - told, 0.0)
 
@@ -103,4 +107,4 @@ def unseen_of(tasks: TaskFits, cells: Cells, axes: Frame, mode: Ties) -> Unseen:
     unit, pair = np.divmod(pair, n * n)
     places = axes.unit_task[unit] * n * n + pair
     upper = np.bincount(places, minlength=n_tasks * n * n).reshape(n_tasks, n, n).astype(np.float64)
-    return Unseen(tasks, upper + np.swapaxes(upper, -1, -2), axes.unit_task, mode)
+    return Unseen(tasks, upper + np.swapaxes(upper, -1, -2), axes.strata, mode)
