@@ -97,6 +97,6 @@ def _lines_of(names: dict[str, set[str]]) -> Callable[[bytes], list[Any]]:
     }
     asked = msgspec.defstruct("Asked", [("temperature", float | None, None)], gc=False)
     fields: list[Any] = [(name, types[name], *DEFAULTS.get(name, ())) for name in COLUMNS[:-1]]
-    fields.append(("parameters", asked | None, None))
+    fields.append(("parameters", asked, None))
     row = msgspec.defstruct("Row", fields, kw_only=True, gc=False)
     return msgspec.json.Decoder(row).decode_lines

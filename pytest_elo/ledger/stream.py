@@ -1,8 +1,8 @@
 """A ledger of any size in one pass: rows become sums a block at a time, and a few rows are kept to be shown.
 
 With ``msgspec`` installed a block is decoded at once into what the sums need. A block that does not fit goes
-through the plain reader, which has the same rules and says file and line. A large plain file is read in parts, the
-first by this process and the others by one process a core.
+through the plain reader, which has the same rules for these fields and says file and line. A large plain file is
+read in parts, the first by this process and the others by one process a core.
 """
 
 from __future__ import annotations

@@ -106,6 +106,43 @@ def test_the_plain_reader_and_the_fast_one_agree(ledger, monkeypatch):
     assert everything(Sums()) != fast
 
 
+NAMES = ["\u00e9", "\u65e5\u672c", 'a"b', "\\x", "", "x" * 300, "\u2028", "\U0001f600", "\ud83d"]
+VALUES = [None, 0, 1, -1, 5.0, True, "ok", "1", [], {}, 10**12, 10**12 + 1, 1 << 40, "judge", 0.5, float("inf")]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_they_agree_on_names_and_values_of_any_kind(tmp_path, monkeypatch, seed):
+    """The fast one also where names come that it has not met before."""
+    pytest.importorskip("msgspec")
+    rng = random.Random(seed)
+    fields = list(
+        rows(1)[0].keys() - {"call_id", "finish_reason"}
+    )  # which sums do not need, so the fast one skips them
+    fields.sort()
+    for case in range(40):
+        made = rows(rng.randrange(1, 30), seed=1000 * seed + case)
+        for row in made:
+            for name in ("task_id", "strategy", "model", "item_id"):
+                if rng.random() < 0.15:
+                    row[name] = rng.choice(NAMES)
+            if rng.random() < 0.05:
+                row[rng.choice(fields)] = rng.choice(VALUES)
+            if rng.random() < 0.05:
+                del row[rng.choice(fields)]
+        path = write(tmp_path / "runs.jsonl", made)
+        with monkeypatch.context() as plainly:
+            plainly.setattr(stream, "decoder", lambda: None)
+            plain = told(path)
+        assert told(path) == plain
+
+
+def told(path):
+    try:
+        return repr(everything(read_sums(path, print)))
+    except DataError as error:
+        return str(error)
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_sums_of_parts_are_the_sums_of_the_whole(ledger, seed):
     attempts = list(read_attempts(ledger, print))
