@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from pytest_elo.rating.analysis import Analysis
+from pytest_elo.rating.analysis import FEW_DIFFER, Analysis
 from pytest_elo.rating.results import Interval, PolicyReport, TaskReport
 
 __all__ = ["FEW_CLUSTERS", "find_warnings"]
@@ -27,6 +27,7 @@ def find_warnings(
     """Lines in a fixed order: tasks, scale, routes, tokens, then what the whole comes to."""
     return (
         *_task_lines(analysis, tasks),
+        *_few_lines(policies),
         *_scale_lines(analysis, tasks),
         *_route_lines(analysis, tasks, policies, homogeneity),
         *_usage_lines(analysis),
@@ -54,6 +55,12 @@ def _task_lines(analysis: Analysis, tasks: tuple[TaskReport, ...]) -> list[str]:
     if 0 < judges < FEW_CLUSTERS:
         lines.append(f"{judges} judges; below {FEW_CLUSTERS} trust no interval that is clustered by judge")
     return lines
+
+
+def _few_lines(policies: tuple[PolicyReport, ...]) -> list[str]:
+    """One line for all: whose interval is wider than the items that differ would make it."""
+    names = [row.policy for row in policies if row.delta.reason == FEW_DIFFER]
+    return [f"{', '.join(names)}: {FEW_DIFFER}"] if names else []
 
 
 def _scale_lines(analysis: Analysis, tasks: tuple[TaskReport, ...]) -> list[str]:

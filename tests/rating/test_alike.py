@@ -184,3 +184,4 @@ def test_a_tied_task_makes_nobody_surer_of_the_mean_over_tasks():
     alike, mixed = (half(table.policies[1].delta) for table in report.tasks)
     assert half(delta(report)) == pytest.approx(0.5 * math.hypot(alike, mixed), rel=0.01)
     assert delta(report).interval.method == "unseen"
+    assert [line for line in report.warnings if "few items" in line] == [f"r3: {delta(report).reason}"]
