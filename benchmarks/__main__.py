@@ -3,10 +3,10 @@
     python -m benchmarks --quick
     python -m benchmarks --output benchmarks.md --python inspect=/venvs/inspect/bin/python
 
-Peers run in environments of their own, named with ``--python NAME=PATH``: ``inspect``, ``pydantic``, ``deepeval``
-and ``promptfoo`` for asking a model, ``rating`` for the rating libraries (``rating_peers.py`` says how to make it).
-Ratios are CPU seconds over those of the first case of the same benchmark and sizes. Benchmarks that check rather than
-measure have a row with their last line; what failed or could not run says so.
+Peers run in environments of their own, named with ``--python NAME=PATH``: ``inspect``, ``pydantic``, ``deepeval``,
+``pytest_evals`` and ``promptfoo`` for asking a model, ``rating`` for the rating libraries (``rating_peers.py`` says
+how to make it). Ratios are CPU seconds over those of the first case of the same benchmark and sizes. Benchmarks that
+check rather than measure have a row with their last line; what failed or could not run says so.
 """
 
 from __future__ import annotations
