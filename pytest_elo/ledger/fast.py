@@ -15,6 +15,7 @@ __all__ = ["decoder"]
 NAMED = ("task_id", "strategy", "model")
 """Fields with few values, over and over: a decoder that knows these makes no text of them, it finds one."""
 NAMES_AT_MOST = 256
+"""Of one field; where there are more, none are learnt."""
 
 DEFAULTS: dict[str, tuple[Any]] = {
     "model": ("",), "ts": ("",), "role": ("generate",), "status": ("ok",), "latency_s": (0.0,),
@@ -67,14 +68,17 @@ class _Decoder:
             rows = self._any_name(block)
         except self._errors:
             return None
-        self._learn(rows)
+        if self._names:
+            self._learn(rows)
         return rows
 
     def _learn(self, rows: Sequence[Any]) -> None:
         for field, known in self._names.items():
             known.update(getattr(row, field) for row in rows)
-        few = all(len(known) <= NAMES_AT_MOST for known in self._names.values())
-        self._known_names = _lines_of(self._names) if rows and few else None
+        if any(len(known) > NAMES_AT_MOST for known in self._names.values()):
+            self._names, self._known_names = {}, None
+        elif rows:
+            self._known_names = _lines_of(self._names)
 
 
 def _lines_of(names: dict[str, set[str]]) -> Callable[[bytes], list[Any]]:

@@ -75,9 +75,15 @@ class Analysis:
         """Whether every item says the same of the two."""
         return self.unseen.nothing_varies(self.combined if combined is None else combined, upper, lower)
 
-    def missing(self, upper: int, lower: int, df: float, level: float, combined: Combined | None = None) -> float:
+    def df(self, upper: int, lower: int, combined: Combined | None = None) -> float:
+        """Degrees of freedom of a difference: the fewer of the two; the anchor's own difference is none."""
+        combined = self.combined if combined is None else combined
+        return min(float(combined.quantile_df[policy]) for policy in (upper, lower) if policy != self.anchor)
+
+    def missing(self, upper: int, lower: int, level: float, combined: Combined | None = None) -> float:
         """What to add to the variance of a difference, in squared logits: ``Unseen.missing``."""
         combined = self.combined if combined is None else combined
+        df = self.df(upper, lower, combined)
         return 0.0 if np.isnan(df) else self.unseen.missing(combined, upper, lower, level, self.quantile(df, level))
 
     def delta_measure(self, policy: int, combined: Combined | None = None) -> Measure:
@@ -94,10 +100,10 @@ class Analysis:
         elo = value * ELO_PER_LOGIT
         if combined.penalised[policy]:
             return Measure(elo, reason="finite only through the penalty")
-        df = float(combined.quantile_df[policy])
         return self._measure(
-            value, float(combined.covariance[policy, policy]), df, draws, combined.delta.influence[:, policy],
-            self.missing(policy, self.anchor, df, self.settings.level, combined),
+            value, float(combined.covariance[policy, policy]), float(combined.quantile_df[policy]),
+            draws, combined.delta.influence[:, policy],
+            self.missing(policy, self.anchor, self.settings.level, combined),
             self.alike(policy, self.anchor, combined), combined.method,
         )  # fmt: skip
 

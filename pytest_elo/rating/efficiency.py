@@ -137,7 +137,7 @@ def _over(analysis: Analysis, policy: int, below: Denominator) -> Measure:
     df = float(combined.quantile_df[policy])
     return ratio(
         float(combined.delta.value[policy]), float(combined.covariance[policy, policy]), df, below, analysis, level,
-        missing=analysis.missing(policy, analysis.anchor, df, level), alike=analysis.alike(policy, analysis.anchor),
+        missing=analysis.missing(policy, analysis.anchor, level), alike=analysis.alike(policy, analysis.anchor),
     )  # fmt: skip
 
 

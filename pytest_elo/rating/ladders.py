@@ -71,11 +71,11 @@ def _step(analysis: Analysis, lower: int, upper: int, gap: Estimates, base: floa
     delta = float(settled(combined.delta.value[upper] - combined.delta.value[lower]))
     c = combined.covariance
     variance = max(float(c[upper, upper] + c[lower, lower] - 2.0 * c[upper, lower]), 0.0)
-    df = _least(combined.quantile_df, [upper, lower], analysis.anchor)
+    df = analysis.df(upper, lower)
     alike = analysis.alike(upper, lower)
     shaky = bool(combined.penalised[upper] or combined.penalised[lower])
     token_gap = _difference(analysis, float(gap.value[0]), float(gap.variance[0]), float(gap.df[0]), 1.0)
-    lacking = analysis.missing(upper, lower, df, level)
+    lacking = analysis.missing(upper, lower, level)
     if shaky:
         elo_gap = Measure(delta * ELO_PER_LOGIT, reason="finite only through the penalty")
     else:
@@ -89,7 +89,7 @@ def _step(analysis: Analysis, lower: int, upper: int, gap: Estimates, base: floa
             float(gap.value[0]), float(gap.variance[0]), float((gap.influence[:, 0] * pull).sum()), 1000.0
         )
         marginal = ratio(delta, variance, df, below, analysis, level, missing=lacking, alike=alike)
-        lacking = analysis.missing(upper, lower, df, VERDICT_LEVEL)
+        lacking = analysis.missing(upper, lower, VERDICT_LEVEL)
         at_verdict = ratio(delta, variance, df, below, analysis, VERDICT_LEVEL, missing=lacking, alike=alike).interval
     return Step(names[lower], names[upper], token_gap, elo_gap, marginal, at_verdict, reason is None)
 
@@ -134,10 +134,6 @@ def _difference(
     if missing:
         return Measure(value * scale, Interval(*ends, analysis.settings.level, "unseen"), se, FEW_DIFFER)
     return Measure(value * scale, Interval(*ends, analysis.settings.level, "cr1"), se)
-
-
-def _least(df: Floats, policies: list[int], anchor: int) -> float:
-    return min(float(df[policy]) for policy in policies if policy != anchor)
 
 
 def _legacy(analysis: Analysis, tiers: list[int], tokens: Floats) -> LegacyVerdict:

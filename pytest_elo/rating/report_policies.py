@@ -249,9 +249,9 @@ def _ranks(analysis: Analysis) -> tuple[dict[int, RankInterval], float | None]:
     level, seed = analysis.settings.level, analysis.settings.seed
 
     def alike(i: int, k: int) -> float:
-        df = float(combined.quantile_df[rated[[i, k]]].min())
-        lacking = analysis.missing(int(rated[i]), int(rated[k]), df, level)
-        return analysis.quantile(df) * math.sqrt(lacking) if math.isfinite(lacking) else 0.0
+        upper, lower = int(rated[i]), int(rated[k])
+        lacking = analysis.missing(upper, lower, level)
+        return analysis.quantile(analysis.df(upper, lower)) * math.sqrt(lacking) if math.isfinite(lacking) else 0.0
 
     ranks, critical = rank_intervals(combined.delta.value[rated], covariance, alike, level=level, seed=seed)
     return dict(zip(rated.tolist(), ranks, strict=True)), critical

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_elo.config import Price
 from pytest_elo.errors import DataError
-from pytest_elo.ledger import stream
+from pytest_elo.ledger import fast, stream
 from pytest_elo.ledger.read import read_attempts
 from pytest_elo.ledger.stream import Watch, read_sums
 from pytest_elo.ledger.sums import Sums, columns_of
@@ -100,10 +100,10 @@ def test_totals_are_those_of_counting_by_hand(ledger):
 
 def test_the_plain_reader_and_the_fast_one_agree(ledger, monkeypatch):
     pytest.importorskip("msgspec")
-    fast = everything(read_sums(ledger, print))
+    quickly = everything(read_sums(ledger, print))
     monkeypatch.setattr(stream, "decoder", lambda: None)
-    assert everything(read_sums(ledger, print)) == fast
-    assert everything(Sums()) != fast
+    assert everything(read_sums(ledger, print)) == quickly
+    assert everything(Sums()) != quickly
 
 
 NAMES = ["\u00e9", "\u65e5\u672c", 'a"b', "\\x", "", "x" * 300, "\u2028", "\U0001f600", "\ud83d"]
@@ -115,10 +115,7 @@ def test_they_agree_on_names_and_values_of_any_kind(tmp_path, monkeypatch, seed)
     """The fast one also where names come that it has not met before."""
     pytest.importorskip("msgspec")
     rng = random.Random(seed)
-    fields = list(
-        rows(1)[0].keys() - {"call_id", "finish_reason"}
-    )  # which sums do not need, so the fast one skips them
-    fields.sort()
+    fields = sorted(rows(1)[0].keys() - {"call_id", "finish_reason"})  # sums need neither, the fast one skips them
     for case in range(100):
         made = rows(rng.randrange(1, 9), seed=1000 * seed + case)
         for row in made:
@@ -134,6 +131,21 @@ def test_they_agree_on_names_and_values_of_any_kind(tmp_path, monkeypatch, seed)
             plainly.setattr(stream, "decoder", lambda: None)
             plain = told(path)
         assert told(path) == plain
+
+
+def test_more_names_than_a_decoder_learns_are_sums_too(tmp_path, monkeypatch):
+    pytest.importorskip("msgspec")
+    made = rows(2400)
+    for number, row in enumerate(made):
+        row["task_id"] = f"t{number % (fast.NAMES_AT_MOST + 50):04}"
+    path = write(tmp_path / "runs.jsonl", made)
+    fast.decoder.cache_clear()
+    try:
+        found = [told(path), told(path)]
+    finally:
+        fast.decoder.cache_clear()
+    monkeypatch.setattr(stream, "decoder", lambda: None)
+    assert found == [told(path)] * 2
 
 
 def told(path):
