@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Hashable, Mapping
 from concurrent.futures import CancelledError, Future, wait
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Generic, TypeVar
@@ -24,6 +24,10 @@ _POLL_S = 0.1
 _WAIT_S = 0.02
 _FIRST_LOOK_S, _LOOK_S = 0.01, 0.25
 """How soon and how often a test that waits looks whether the run must end, and whether there is more to begin."""
+_SLICE_S = 0.02
+_LEAST_COMPUTING = 0.2
+"""The share of such a slice that this process must have computed in, or it is waiting. On a machine shared with
+others it computes in a part of the time only, however much it has to do."""
 
 
 class StoppedError(Exception):
@@ -70,19 +74,24 @@ class Engine(Generic[Key, Result]):
     def is_stopped(self) -> bool:
         return self._stopped
 
-    def start(self, *keys: Key, wait_s: float = 0.0) -> None:
+    @property
+    def unfinished(self) -> int:
+        """How many works have begun and not ended."""
+        return len(self._tasks)
+
+    def start(self, *keys: Key, wait_s: float = 0.0) -> bool:
         """Begin the work for each key unless it has begun, and wait up to ``wait_s`` seconds for all of it to end.
 
-        Waiting pays where work is all computing: two threads that both want the interpreter slow each other down.
+        Waiting pays where work is computing: two threads that both want the interpreter slow each other down. It is
+        given up, and ``False`` returned, as soon as this process does little but wait for others.
         """
         fresh = [key for key in keys if key not in self._futures]
         if not fresh or self._stopped:
-            return
+            return True
         begun: dict[Key, Future[Result]] = {key: Future() for key in fresh}
         self._futures.update(begun)
         self._running_loop().call_soon_threadsafe(self._begin, begun)
-        if wait_s:
-            wait(begun.values(), wait_s)
+        return _await_computing(begun.values(), wait_s)
 
     def _begin(self, begun: Mapping[Key, Future[Result]]) -> None:
         for key, future in begun.items():
@@ -186,3 +195,17 @@ class Engine(Generic[Key, Result]):
             self._thread = threading.Thread(target=self._loop.run_forever, name="pytest-elo engine", daemon=True)
             self._thread.start()
         return self._loop
+
+
+def _await_computing(futures: Collection[Future[Result]], wait_s: float) -> bool:
+    """Wait up to ``wait_s`` seconds for all of ``futures``; ``False`` where that was given up before."""
+    now = time.monotonic()
+    ends = now + wait_s
+    while now < ends:
+        computed, before = time.process_time(), now
+        if not wait(futures, min(ends - now, _SLICE_S)).not_done:
+            break
+        now = time.monotonic()
+        if time.process_time() - computed < _LEAST_COMPUTING * (now - before):
+            return False
+    return True

@@ -73,14 +73,24 @@ def test_work_that_is_known_of_only_now_begins_while_a_test_waits():
     engine.close(1)
 
 
-def test_who_begins_work_may_wait_for_it_but_not_for_long():
-    calls = Calls(n=2)
-    engine = engine_of(calls)
-    engine.start("a", "b", wait_s=20)
-    assert sorted(calls.ended) == ["a0", "a1", "b0", "b1"]
-    calls.seconds = 20
-    engine.start("c", wait_s=0.01)
-    assert len(calls.ended) == 4
+def test_who_begins_work_may_wait_for_it_as_long_as_it_computes():
+    async def work(key: str) -> str:
+        ends = time.process_time() + 0.3
+        while key != "idle" and time.process_time() < ends:
+            await asyncio.sleep(0)
+        if key == "idle":
+            await asyncio.sleep(60)
+        return key.upper()
+
+    engine = Engine(work, 64)
+    assert engine.start("computes", wait_s=60)
+    assert engine.unfinished == 0
+    assert engine.start("computes longer than this", wait_s=0.01)
+    assert engine.unfinished
+    assert engine.take("computes longer than this")
+    began = time.monotonic()
+    assert not engine.start("idle", wait_s=60)
+    assert time.monotonic() - began < 30
     engine.close(0)
 
 

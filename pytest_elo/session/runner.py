@@ -18,6 +18,7 @@ from pytest_elo.errors import ConfigError, EloError, GatewayError, NotRecordedEr
 from pytest_elo.ledger.journal import Journal
 from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.records import Outcome, Sink, Tag
+from pytest_elo.session.ahead import Ahead, window_of
 from pytest_elo.session.apart import Whereabouts
 from pytest_elo.session.collect import Collector
 from pytest_elo.session.contest import Contest, ContestKey, ContestResult, Key, key_of, trials_of
@@ -25,7 +26,6 @@ from pytest_elo.session.plan import Plan, condition_of
 from pytest_elo.session.shard import Share, by_task
 from pytest_elo.session.termination import Termination
 from pytest_elo.session.trial import Posed, Recorder, Trial, TrialKey, TrialResult
-from pytest_elo.session.upcoming import Upcoming, may_be_skipped
 from pytest_elo.session.work import Work, pair_tag
 
 if TYPE_CHECKING:
@@ -39,15 +39,6 @@ __all__ = ["Runner"]
 UNRATED = "(unrated)"
 """Task and strategy of attempts made by tests that are no item: on the ledger, in no rating."""
 
-EARLY_STOP_WINDOW = 16
-"""Items ahead, over all workers, where the session may stop at any failure: what is bought then goes unused."""
-
-WAITING_ITEMS = 16
-"""Items that have begun and wait for a place in flight, so that none is empty while a test reports."""
-
-REPLAY_BLOCK_S = 0.1
-"""How long the next items of a replay have the interpreter to themselves before the first of them is tested."""
-
 
 class Runner:
     """Runs the strategies of this process's items and journals what they cost and achieve."""
@@ -57,17 +48,14 @@ class Runner:
         self._name = name
         self._workers = max(1, workers)
         self.collector = Collector(settings)
-        ahead = min(settings.concurrency, EARLY_STOP_WINDOW) if may_stop_early else settings.concurrency
-        self._window = max(1, ahead // self._workers) + (0 if may_stop_early else WAITING_ITEMS)
+        self._window = window_of(settings.concurrency, self._workers, may_stop_early=may_stop_early)
         self._plan: Plan | None = None
         self._where: Whereabouts | None = None
         self._journal: Journal | None = None
         self._budget: Budget | None = None
         self._gateway: Gateway | None = None
         self._engine: Engine[Key, TrialResult | ContestResult] | None = None
-        self._upcoming: Upcoming | None = None
-        self._ahead: tuple[pytest.Item, pytest.Item | None] | None = None
-        """The item that runs, and the next."""
+        self._ahead: Ahead | None = None
         self._conditions: dict[str, str] = {}
         self._reruns: dict[Key, int] = {}
         self.share: Share | None = None
@@ -212,30 +200,20 @@ class Runner:
         """Start the strategies of the items this process runs next, up to the window."""
         if not self.has_begun:
             return
-        if self._upcoming is None:
-            self._upcoming = Upcoming(session, in_blocks=self.plan.mode == "replay")
-        self._ahead = item, nextitem
-        self._start_ahead()
+        if self._ahead is None:
+            self._ahead = Ahead(session, lambda: self.engine, self._window)
+        self._ahead.of(item, nextitem)
 
-    def _start_ahead(self) -> None:
-        if self._upcoming is None or self._ahead is None:
-            return
-        keys = [
-            key
-            for coming in self._upcoming.fresh(*self._ahead, self._window)
-            if (key := key_of(coming)) is not None
-            and {"trial", "contest"} & set(getattr(coming, "fixturenames", ()))
-            and not may_be_skipped(coming)
-        ]
-        if keys:
-            self.engine.start(*keys, wait_s=REPLAY_BLOCK_S if self.plan.mode == "replay" else 0.0)
+    def _start_more(self) -> None:
+        if self._ahead is not None:
+            self._ahead.start()
 
     def trial(self, key: TrialKey, rerun: int = 0) -> Trial:
         """Wait for the strategy of ``key``. Raises ``StoppedError`` when the run stops first."""
         if rerun:
             self._reruns[key] = rerun
             self._restart(self.tag(key))
-        result = self.engine.take(key, self._start_ahead)
+        result = self.engine.take(key, self._start_more)
         assert isinstance(result, TrialResult)
         return Trial(key, result, self._recorder(key, rerun))
 
@@ -248,7 +226,7 @@ class Runner:
                 self._restart(self.tag(trial))
             for pairing in key.pairings(self.settings.anchor):
                 self._restart(pair_tag(key.task_id, pairing, key.repeat, self.condition(key)))
-        result = self.engine.take(key, self._start_ahead)
+        result = self.engine.take(key, self._start_more)
         assert isinstance(result, ContestResult)
         recorders = [self._recorder(trial, rerun) for trial in key.trials]
         trials = [Trial(*of_one) for of_one in zip(key.trials, result.results, recorders, strict=True)]

@@ -6,7 +6,7 @@ attribute changes, look-ahead degrades to ``nextitem``; nothing breaks. A contra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -16,14 +16,9 @@ __all__ = ["Upcoming", "may_be_skipped"]
 
 
 class Upcoming:
-    """The items of one session in the order in which this process runs them, each given out once.
+    """The items of one session in the order in which this process runs them, each given out once."""
 
-    ``in_blocks`` gives half a window at a time: where nothing is waited for, waking the engine for each item
-    costs more than the item's answer.
-    """
-
-    def __init__(self, session: pytest.Session, *, in_blocks: bool = False) -> None:
-        self._in_blocks = in_blocks
+    def __init__(self, session: pytest.Session) -> None:
         self._items = session.items
         self._given: set[int] = set()
         self._is_worker = hasattr(session.config, "workerinput")
@@ -32,27 +27,30 @@ class Upcoming:
         self._positions: dict[int, int] | None = None
         self._next = 0
 
-    def fresh(self, item: pytest.Item, nextitem: pytest.Item | None, window: int) -> Iterator[pytest.Item]:
-        """Those among ``item`` and the ``window - 1`` after it that were not given out before."""
-        if not self._is_worker:
-            yield from self._in_order(item, window)
-            return
-        found = [coming for coming in self._queued(item, nextitem, window) if id(coming) not in self._given]
-        if self._in_blocks and id(item) in self._given and len(found) < window // 2:
-            return
-        self._given.update(map(id, found))
-        yield from found
+    def fresh(
+        self, item: pytest.Item, nextitem: pytest.Item | None, window: int, *, at_least: int = 1
+    ) -> Sequence[pytest.Item]:
+        """Those among ``item`` and the ``window - 1`` after it that were not given out before.
 
-    def _in_order(self, item: pytest.Item, window: int) -> Iterator[pytest.Item]:
+        None where they are fewer than ``at_least``, unless ``item`` itself is one of them.
+        """
+        if not self._is_worker:
+            return self._in_order(item, window, at_least)
+        found = [coming for coming in self._queued(item, nextitem, window) if id(coming) not in self._given]
+        if id(item) in self._given and len(found) < at_least:
+            return []
+        self._given.update(map(id, found))
+        return found
+
+    def _in_order(self, item: pytest.Item, window: int, at_least: int) -> Sequence[pytest.Item]:
         start = self._position(item)
         if start is None:  # another plugin made it: nothing is known of what follows
-            yield item
-            return
-        if self._in_blocks and start + window // 2 < self._next:
-            return
-        first, self._next = max(start, self._next), max(self._next, min(start + window, len(self._items)))
-        for index in range(first, self._next):
-            yield self._items[index]
+            return [item]
+        first, end = max(start, self._next), min(start + window, len(self._items))
+        if first > start and end - first < at_least:
+            return []
+        self._next = max(end, self._next)
+        return self._items[first:end]
 
     def _position(self, item: pytest.Item) -> int | None:
         here = self._current
