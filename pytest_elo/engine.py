@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Hashable, Mapping
 from concurrent.futures import CancelledError, Future, wait
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from typing import Any, Generic, TypeVar
 
 __all__ = ["Engine", "StoppedError"]
@@ -40,7 +40,7 @@ class Engine(Generic[Key, Result]):
     Args:
         work: an async function that never raises for what a user can cause. It wraps each call in ``turn``.
         concurrency: how many calls may be in flight at once.
-        may_go_on: asked before every call; once it says no, no further call is made. ``None``: not yet.
+        may_go_on: asked before every call; once it says no, no further call is made.
         must_end: whether the run must end at once; then neither a test nor ``close`` waits for calls in flight.
         finish: awaited on the loop before it closes (shuts connection pools).
     """
@@ -50,7 +50,7 @@ class Engine(Generic[Key, Result]):
         work: Callable[[Key], Coroutine[Any, Any, Result]],
         concurrency: int,
         *,
-        may_go_on: Callable[[], bool | None] = lambda: True,
+        may_go_on: Callable[[], bool] = lambda: True,
         must_end: Callable[[], bool] = lambda: False,
         finish: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
@@ -137,20 +137,22 @@ class Engine(Generic[Key, Result]):
             self._futures.pop(key, None)
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Wait for a place in flight. Cancels the work instead when the run is stopping."""
+    async def turn(self, room: Callable[[], AbstractContextManager[None] | None] = nullcontext) -> AsyncIterator[None]:
+        """Wait for a place in flight and for ``room``, and hold both. Cancels the work when the run is stopping."""
         if self._turns is None:
             self._turns = asyncio.Semaphore(self._concurrency)
         async with self._turns:
-            while (may := self.may_go_on()) is None:
+            while self.may_go_on():
+                if (held := room()) is not None:
+                    with held:
+                        yield
+                    return
                 await asyncio.sleep(_WAIT_S)
-            if not may:
-                raise asyncio.CancelledError("the run is stopping")
-            yield
+            raise asyncio.CancelledError("the run is stopping")
 
-    def may_go_on(self) -> bool | None:
-        """Whether another call may be made; ``None``: not yet. From any thread."""
-        return False if self._stopped else self._may_go_on()
+    def may_go_on(self) -> bool:
+        """Whether another call may be made. From any thread."""
+        return not self._stopped and self._may_go_on()
 
     def stop(self) -> None:
         """Begin no further work and make no further call; calls in flight go on."""

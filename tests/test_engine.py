@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -152,12 +154,26 @@ def test_a_waiting_test_learns_that_the_run_stops():
     assert calls.ended == ["a0"]
 
 
-def test_not_yet_is_waited_for():
-    answers = iter([None, None, True])
-    calls = Calls()
-    engine = engine_of(calls, may_go_on=lambda: next(answers))
+def test_room_is_waited_for_and_held_as_long_as_the_call_takes():
+    held: list[str] = []
+
+    @contextmanager
+    def room() -> Iterator[None]:
+        held.append("taken")
+        yield
+        held.append("given back")
+
+    answers = iter([None, None, room()])
+
+    async def work(key: str) -> str:
+        async with engine.turn(lambda: next(answers)):
+            held.append(key)
+        return key.upper()
+
+    engine = Engine(work, 64)
     assert engine.take("a") == "A"
     engine.close(1)
+    assert held == ["taken", "a", "given back"]
 
 
 def test_pools_are_closed_on_the_loop_that_opened_them():

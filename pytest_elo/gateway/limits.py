@@ -18,6 +18,7 @@ import mmap
 import os
 import random
 import struct
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ try:
 except ImportError:  # no shared limit on this platform: each process keeps its own
     fcntl = None
 
-__all__ = ["AdaptiveLimit", "SharedLimits"]
+__all__ = ["AdaptiveLimit", "SharedLimits", "is_alive"]
 
 _HEAD = struct.Struct("<ddddq")  # limit, paused from, pause until, last shrink (Unix times), slots ever claimed
 _SLOT = struct.Struct("<ii")  # process id, requests in flight
@@ -200,7 +201,7 @@ class AdaptiveLimit:
     def _forget_dead(self) -> None:
         """Free the slots of processes that no longer exist: their requests died with them."""
         for index, (process, _) in enumerate(self._slots()):
-            if process not in (0, os.getpid()) and not _is_alive(process):
+            if process not in (0, os.getpid()) and not is_alive(process):
                 self._write_slot(index, 0, 0)
 
     @contextmanager
@@ -215,8 +216,10 @@ class AdaptiveLimit:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
 
-def _is_alive(process: int) -> bool:
-    """Whether a process still runs. One that was killed keeps its id until its parent asks for its end."""
+def is_alive(process: int) -> bool:
+    """Whether a process still runs, or may. One that was killed keeps its id until its parent asks for its end."""
+    if sys.platform == "win32":  # there is no asking: what stands for 0 among its signals interrupts the process
+        return True
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -30,7 +30,7 @@ class TurnAsk:
         self._ask = ask
         self._engine = engine
         self._tag = tag
-        self._budget = budget
+        self._room = budget.room if budget is not None else nullcontext
         self._seed = seed + _RERUN_STRIDE * rerun
         self._is_rerun = rerun > 0
 
@@ -40,15 +40,12 @@ class TurnAsk:
         if self._is_rerun and "seed" not in parameters:
             tag = self._tag
             parameters["seed"] = seed_for(self._seed, tag.task_id, tag.item_id, tag.repeat, sample)
-        async with self._engine.turn():
-            # admission and place follow each other without a pause: no other call comes between
-            with self._budget.place() if self._budget is not None else nullcontext():
-                return await self._ask(messages, role=role, sample=sample, **parameters)
+        async with self._engine.turn(self._room):
+            return await self._ask(messages, role=role, sample=sample, **parameters)
 
     def lease(self, **options: Any) -> AbstractAsyncContextManager[Access]:
         """Access for a program; the run decides before each of its calls as before each of ours."""
-        place = self._budget.place if self._budget is not None else nullcontext
-        return self._ask.lease(**options, admission=Admission(may_go_on=self._engine.may_go_on, place=place))
+        return self._ask.lease(**options, admission=Admission(may_go_on=self._engine.may_go_on, room=self._room))
 
 
 class JudgeAsk:

@@ -26,11 +26,11 @@ def leased(runner: Runner, key: TrialKey | None, calls: list[CallRecord], node_i
 
     tag = runner.payer(key, node_id)
     proxy = runner.gateway.proxy
-    place = getattr(runner.sink, "place", nullcontext)  # a run with a budget has one before its journal
+    room = getattr(runner.sink, "room", nullcontext)  # a run with a budget has one before its journal
     lease = proxy.lease(
         replace(tag, role="agent"),
         model=runner.plan.model,
-        admission=Admission(may_go_on=runner.engine.may_go_on, place=place),
+        admission=Admission(may_go_on=runner.engine.may_go_on, room=room),
     )
     endpoint = runner.gateway.endpoint
     secrets = {runner.plan.embedded_key, "" if endpoint is None else endpoint.key.reveal()} - {""}

@@ -309,6 +309,8 @@ class Runner:
             self._engine.close(self.settings.timeout_s)
         if self._gateway is not None:
             self._gateway.close()
+        if self._budget is not None:
+            self._budget.shut()
         if self._journal is not None:
             self._journal.shut()
         written = self._journal.written if self._journal is not None else 0
@@ -318,10 +320,8 @@ class Runner:
     def _shard(self) -> str:
         return f"{self._name}-{os.getpid()}.jsonl"
 
-    def _may_go_on(self) -> bool | None:
-        if self.stop_reason() is not None:
-            return False
-        return True if self._budget is None or self._budget.has_room else None
+    def _may_go_on(self) -> bool:
+        return self.stop_reason() is None
 
     def _is_stopping(self) -> bool:
         return self._engine is not None and (self._engine.is_stopped or self.stop_reason() is not None)

@@ -35,11 +35,11 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """Whether the run lets another call be made: asked before each, ``None`` means not yet."""
+    """Whether the run lets another call be made: asked before each."""
 
-    may_go_on: Callable[[], bool | None] = lambda: True
-    place: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Holds room in the run's budget until the attempt has its row."""
+    may_go_on: Callable[[], bool] = lambda: True
+    room: Callable[[], AbstractContextManager[None] | None] = nullcontext
+    """Room in the run's budget, held until the attempt has its row; ``None``: not yet."""
 
 
 @dataclass(slots=True)

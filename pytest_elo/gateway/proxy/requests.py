@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -116,7 +117,7 @@ class Requests:
         self._register(lease)
         body, content = _body_of(request)
         model = str(body.get("model") or "")
-        await _admission(lease)
+        _require_admission(lease)
         tag = lease.charged(route.api, model, labels)
         if model.endswith(OVERHEAD_MARK):
             body = {**body, "model": model.removesuffix(OVERHEAD_MARK)}
@@ -161,7 +162,7 @@ class Requests:
         outgoing = Outgoing.to(request.method, url, headers, {"timeout": self._gateway.timeouts()})
         asks_usage = call.asks_usage
         try:
-            with lease.admission.place():
+            with await _room(lease):
                 ended = await self._transport.carry(call, outgoing)
         except BaseException:
             self._note(lease, call, content)
@@ -209,21 +210,28 @@ class Requests:
         task.add_done_callback(running.discard)
 
 
-async def _admission(lease: Lease) -> None:
-    """Wait until the run lets a call be made; raises ``_RefusedError`` when the item or the run may make none."""
-    while True:
-        if lease.is_over:
-            raise _RefusedError(401, "this token has ended with its item", "invalid_api_key")
-        refusal = lease.refusal()
-        if refusal is not None:
-            raise _RefusedError(403, f"pytest-elo: the program reached {refusal}", "elo_limit")
-        may_go_on = lease.admission.may_go_on()
-        if may_go_on:
-            return
-        if may_go_on is not None:
-            lease.was_stopped = True
-            raise _RefusedError(403, "pytest-elo: the run is stopping", "elo_stop")
+def _require_admission(lease: Lease) -> None:
+    """Raises ``_RefusedError`` when the item may make no further call, or the run none."""
+    _require_running(lease)
+    refusal = lease.refusal()
+    if refusal is not None:
+        raise _RefusedError(403, f"pytest-elo: the program reached {refusal}", "elo_limit")
+
+
+def _require_running(lease: Lease) -> None:
+    if lease.is_over:
+        raise _RefusedError(401, "this token has ended with its item", "invalid_api_key")
+    if not lease.admission.may_go_on():
+        lease.was_stopped = True
+        raise _RefusedError(403, "pytest-elo: the run is stopping", "elo_stop")
+
+
+async def _room(lease: Lease) -> AbstractContextManager[None]:
+    """Wait for room in the run's budget; raises ``_RefusedError`` when the item has ended or the run is stopping."""
+    while (room := lease.admission.room()) is None:
         await asyncio.sleep(_WAIT_S)
+        _require_running(lease)
+    return room
 
 
 def _body_of(request: Request) -> tuple[dict[str, Any], bytes]:
