@@ -17,7 +17,6 @@ from __future__ import annotations
 import mmap
 import os
 import random
-import struct
 import sys
 import threading
 from collections.abc import Iterator
@@ -36,10 +35,11 @@ except ImportError:  # no shared limit on this platform: each process keeps its 
 
 __all__ = ["AdaptiveLimit", "SharedLimits", "is_alive"]
 
-_HEAD = struct.Struct("<ddddq")  # limit, paused from, pause until, last shrink (Unix times), slots ever claimed
-_SLOT = struct.Struct("<ii")  # process id, requests in flight
+_LIMIT, _PAUSED_FROM, _PAUSE_UNTIL, _LAST_SHRINK, _SLOTS_CLAIMED, _FIRST_SLOT = range(6)
+"""Words of eight bytes: the limit and three Unix times as doubles, two whole numbers. A slot is a process id above
+32 bits of requests in flight. What is written word by word is never seen half written, as a ``struct`` is."""
 _N_SLOTS = 256
-_SIZE = _HEAD.size + _SLOT.size * _N_SLOTS
+_SIZE = 8 * (_FIRST_SLOT + _N_SLOTS)
 _GROWTH = 0.1
 _SHORTEST_WAIT_S = 0.01
 _LONGEST_WAIT_S = 0.25
@@ -90,18 +90,20 @@ class AdaptiveLimit:
             if os.fstat(self._file).st_size < _SIZE:
                 os.truncate(self._file, _SIZE)
             self._memory = mmap.mmap(self._file, _SIZE)
+        self._doubles = memoryview(self._memory).cast("d")
+        self._words = memoryview(self._memory).cast("q")
         self._thread_lock = threading.Lock()
         self._successes = 0
         self._process = self._in_flight = self._slot = 0
         with self._locked():
-            if self._head()[0] == 0:
-                self._set_head(limit=float(self._most))
+            if self._doubles[_LIMIT] == 0:
+                self._doubles[_LIMIT] = self._most
             self._claim_slot()
 
     @property
     def limit(self) -> int:
         """Requests that may be in flight now, over all processes."""
-        return max(int(self._head()[0]), 1)
+        return max(int(self._doubles[_LIMIT]), 1)
 
     @property
     def in_flight(self) -> int:
@@ -110,17 +112,17 @@ class AdaptiveLimit:
 
     def admit(self, now: float) -> float:
         """0 when the request may go (then ``release`` must follow), else seconds after which to ask again."""
-        limit, paused_from, pause_until, _ = self._head()
-        if paused_from - _SKEW_S <= now < pause_until:
+        pause_until = self._doubles[_PAUSE_UNTIL]
+        if self._doubles[_PAUSED_FROM] - _SKEW_S <= now < pause_until:
             # spread the return, or everyone comes back in the same millisecond
             return pause_until - now + random.uniform(0, 0.05)
         self._count(1)
-        total = self.in_flight
-        if total <= max(int(limit), 1):
+        total, limit = self.in_flight, self.limit
+        if total <= limit:
             return 0.0
         self._count(-1)
         self._forget_dead()
-        waiting = min(max(total / max(limit, 1.0), 1.0) * _SHORTEST_WAIT_S, _LONGEST_WAIT_S)
+        waiting = min(total / limit * _SHORTEST_WAIT_S, _LONGEST_WAIT_S)
         return random.uniform(0.5, 1.5) * waiting
 
     def release(self) -> None:
@@ -128,7 +130,7 @@ class AdaptiveLimit:
 
     def succeeded(self) -> None:
         """An answer came: after ``limit`` of them the limit grows."""
-        limit = self._head()[0]
+        limit = self._doubles[_LIMIT]
         if limit >= self._most:
             return
         self._successes += 1
@@ -136,30 +138,30 @@ class AdaptiveLimit:
         if self._successes >= max(limit, 1.0):
             self._successes = 0
             with self._locked():
-                limit = self._head()[0]
-                self._set_head(limit=min(limit + max(1.0, limit * _GROWTH), float(self._most)))
+                limit = self._doubles[_LIMIT]
+                self._doubles[_LIMIT] = min(limit + max(1.0, limit * _GROWTH), float(self._most))
 
     def rate_limited(self, now: float, retry_after_s: float | None, *, sent: float) -> None:
         """A 429 came for a request sent at ``sent``: halve the limit, pause everyone as the gateway asked."""
         with self._locked():
-            limit, paused_from, pause_until, last_shrink = self._head()
+            head = self._doubles
             if retry_after_s is not None:
-                is_stale = now < paused_from - _SKEW_S
-                paused_from, pause_until = now, max(0.0 if is_stale else pause_until, now + retry_after_s)
-            if sent > last_shrink or now < last_shrink - _SKEW_S:
-                in_use = min(limit, float(max(self.in_flight, 1)))
-                limit, last_shrink = max(in_use / 2, 1.0), now
-            self._set_head(limit, (paused_from, pause_until, last_shrink))
+                is_stale = now < head[_PAUSED_FROM] - _SKEW_S
+                head[_PAUSE_UNTIL] = max(0.0 if is_stale else head[_PAUSE_UNTIL], now + retry_after_s)
+                head[_PAUSED_FROM] = now
+            if sent > head[_LAST_SHRINK] or now < head[_LAST_SHRINK] - _SKEW_S:
+                in_use = min(head[_LIMIT], float(max(self.in_flight, 1)))
+                head[_LIMIT], head[_LAST_SHRINK] = max(in_use / 2, 1.0), now
         self._successes = 0
 
     def close(self) -> None:
-        if self._file is None:
-            self._memory.close()
-            return
         self._write_slot(self._slot, 0, 0)
+        for view in (self._doubles, self._words):
+            view.release()
         self._memory.close()
-        os.close(self._file)
-        self._file = None
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
     def _count(self, step: int) -> None:
         with self._thread_lock:
@@ -169,22 +171,13 @@ class AdaptiveLimit:
             self._in_flight = max(self._in_flight + step, 0)
             self._write_slot(self._slot, self._process, self._in_flight)
 
-    def _head(self) -> tuple[float, float, float, float]:
-        limit, paused_from, pause_until, last_shrink, _ = _HEAD.unpack_from(self._memory, 0)
-        return limit, paused_from, pause_until, last_shrink
-
-    def _set_head(self, limit: float, times: tuple[float, float, float] | None = None) -> None:
-        _, *old_times, n_slots = _HEAD.unpack_from(self._memory, 0)
-        _HEAD.pack_into(self._memory, 0, limit, *(old_times if times is None else times), n_slots)
-
     def _slots(self) -> list[tuple[int, int]]:
         """(process id, requests in flight) of every slot that was ever claimed."""
-        n_slots = _HEAD.unpack_from(self._memory, 0)[-1]
-        raw = self._memory[_HEAD.size : _HEAD.size + _SLOT.size * n_slots]
-        return [(process, count) for process, count in _SLOT.iter_unpack(raw)]
+        slots = self._words[_FIRST_SLOT : _FIRST_SLOT + self._words[_SLOTS_CLAIMED]]
+        return [divmod(word, 1 << 32) for word in slots]
 
     def _write_slot(self, index: int, process: int, count: int) -> None:
-        _SLOT.pack_into(self._memory, _HEAD.size + index * _SLOT.size, process, count)
+        self._words[_FIRST_SLOT + index] = process << 32 | count
 
     def _claim_slot(self) -> None:
         self._forget_dead()
@@ -196,7 +189,7 @@ class AdaptiveLimit:
         self._process, self._in_flight = os.getpid(), 0
         self._write_slot(self._slot, self._process, 0)
         if not free:
-            _HEAD.pack_into(self._memory, 0, *self._head(), len(slots) + 1)
+            self._words[_SLOTS_CLAIMED] = len(slots) + 1
 
     def _forget_dead(self) -> None:
         """Free the slots of processes that no longer exist: their requests died with them."""

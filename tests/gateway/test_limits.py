@@ -91,6 +91,41 @@ def test_processes_share_one_limit_and_the_dead_hold_nothing(tmp_path: Path) -> 
     other.stdout.close()
 
 
+BUSY = """
+import sys, time
+from pathlib import Path
+from pytest_elo.gateway.limits import AdaptiveLimit
+
+limit = AdaptiveLimit(16, Path(sys.argv[1]))
+for _ in range(8):
+    limit.admit(2000.0)
+limit.rate_limited(1000.0, 5.0, sent=1000.0)
+print(flush=True)
+while True:  # 8 or 9 are in flight, 4 to 16 allowed, and from 1000 to 1005 nobody may go
+    if limit.admit(2000.0) == 0:
+        limit.release()
+    limit.rate_limited(1000.0, 5.0, sent=1000.0)
+    limit.succeeded()
+"""
+
+
+def test_what_another_process_is_writing_is_never_seen_half_written(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", BUSY, str(tmp_path / "limit")], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        limit = AdaptiveLimit(16, tmp_path / "limit")
+        ends = time.monotonic() + 1.0
+        seen, paused = set(), set()
+        while time.monotonic() < ends:
+            seen.add((limit.in_flight, limit.limit))
+            paused.add(limit.admit(1001.0) > 0)
+        process.kill()
+        limit.close()
+    assert {in_flight for in_flight, _ in seen} <= {8, 9}
+    assert all(4 <= allowed <= 16 for _, allowed in seen)
+    assert paused == {True}
+
+
 STORM = """
 import asyncio, sys
 from pathlib import Path
