@@ -74,11 +74,6 @@ class Engine(Generic[Key, Result]):
     def is_stopped(self) -> bool:
         return self._stopped
 
-    @property
-    def unfinished(self) -> int:
-        """How many works have begun and not ended."""
-        return len(self._tasks)
-
     def start(self, *keys: Key, wait_s: float = 0.0) -> bool:
         """Begin the work for each key unless it has begun, and wait up to ``wait_s`` seconds for all of it to end.
 
@@ -201,13 +196,13 @@ class Engine(Generic[Key, Result]):
 
 def _await_computing(futures: Collection[Future[Result]], wait_s: float) -> bool:
     """Wait up to ``wait_s`` seconds for all of ``futures``; ``False`` where that was given up before."""
-    now = time.monotonic()
-    ends = now + wait_s
-    while now < ends:
-        computed, before = time.process_time(), now
-        if not wait(futures, min(ends - now, _SLICE_S)).not_done:
+    ends = time.monotonic() + wait_s
+    while (began := time.monotonic()) < ends:
+        computed = time.process_time()
+        is_done = not wait(futures, min(ends - began, _SLICE_S)).not_done
+        waited = time.monotonic() - began
+        if is_done or waited < _SLICE_S:
             break
-        now = time.monotonic()
-        if time.process_time() - computed < _LEAST_COMPUTING * (now - before):
+        if time.process_time() - computed < _LEAST_COMPUTING * waited:
             return False
     return True

@@ -73,6 +73,9 @@ Message = Mapping[str, Any]
 """One chat message: ``{"role": ..., "content": ...}``."""
 
 
+_encode = json.JSONEncoder(separators=(", ", ": ")).encode
+
+
 class _JsonRecord:
     """``to_json``/``from_json`` for frozen dataclasses: one line, ASCII, fields in declared order."""
 
@@ -83,7 +86,7 @@ class _JsonRecord:
         return dict(zip(names, values(self), strict=True))
 
     def to_json(self) -> str:
-        return json.dumps(self.to_dict(), separators=(", ", ": "))
+        return _encode(self.to_dict())
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:

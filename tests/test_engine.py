@@ -76,20 +76,23 @@ def test_work_that_is_known_of_only_now_begins_while_a_test_waits():
 
 
 def test_who_begins_work_may_wait_for_it_as_long_as_it_computes():
+    ended: list[str] = []
+
     async def work(key: str) -> str:
         ends = time.process_time() + 0.3
         while key != "idle" and time.process_time() < ends:
             await asyncio.sleep(0)
         if key == "idle":
             await asyncio.sleep(60)
+        ended.append(key)
         return key.upper()
 
     engine = Engine(work, 64)
     assert engine.start("computes", wait_s=60)
-    assert engine.unfinished == 0
-    assert engine.start("computes longer than this", wait_s=0.01)
-    assert engine.unfinished
-    assert engine.take("computes longer than this")
+    assert ended == ["computes"]
+    assert engine.start("computes for longer", wait_s=0.01)
+    assert ended == ["computes"]
+    assert engine.take("computes for longer")
     began = time.monotonic()
     assert not engine.start("idle", wait_s=60)
     assert time.monotonic() - began < 30

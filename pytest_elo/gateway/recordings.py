@@ -73,6 +73,9 @@ class Manifest:
         write_atomically(directory / MANIFEST, text + "\n")
 
 
+_canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
+
+
 def request_key(api: str, body: Mapping[str, Any]) -> str:
     """SHA-256 of the request in canonical form: the API, then the body with sorted keys.
 
@@ -88,8 +91,7 @@ def prompt_sha256(body: Mapping[str, Any]) -> str:
 
 
 def _sha256(value: object) -> str:
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return text_hash(text).hexdigest()
+    return text_hash(_canonical(value)).hexdigest()
 
 
 Scope = tuple[str, str, str, int]

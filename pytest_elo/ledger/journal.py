@@ -32,6 +32,8 @@ Event = Mapping[str, Any]
 Payer = tuple[str, str, str, int]
 Tiers = Mapping[str, Mapping[str, int]]
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
 
 class Journal:
     """Writes events to this process's shard and keeps those not yet shipped to the controller.
@@ -143,7 +145,7 @@ class Journal:
                 self._descriptor = None
 
     def _write(self, event: Event, *, travels_only: bool = False) -> None:
-        line = json.dumps(event, separators=(",", ":")) + "\n"
+        line = _encode(event) + "\n"
         with self._lock:
             self._pending.append(line)
             self.written += 1

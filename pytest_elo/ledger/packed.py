@@ -20,6 +20,7 @@ __all__ = ["Packed", "packed_attempts", "packed_name", "packed_outcomes"]
 Record = TypeVar("Record", bound=Attempt | Outcome)
 
 _HEX_LENGTHS = (32, 64)
+_encode = json.JSONEncoder(separators=(", ", ": ")).encode
 
 
 class Packed(Generic[Record]):
@@ -70,7 +71,7 @@ class Packed(Generic[Record]):
 
     def line(self, values: Mapping[str, Any]) -> str:
         """What ``to_json`` says of the record of these values."""
-        return json.dumps({name: values[name] for name in self._names}, separators=(", ", ": "))
+        return _encode({name: values[name] for name in self._names})
 
     def where(self, key: str) -> Iterator[Mapping[str, Any]]:
         """The common fields of all rows in whose mapping field ``key`` stands."""

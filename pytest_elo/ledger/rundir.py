@@ -160,9 +160,7 @@ class RunDir:
     @property
     def stop_reason(self) -> str | None:
         """Why the run was asked to stop; ``None`` when it was not."""
-        try:
-            os.stat(self._stop_path)  # asked before every call, and nearly always with this answer
-        except OSError:
+        if not os.access(self._stop_path, os.F_OK):  # asked before every call, and nearly always with this answer
             return self._stopped
         return self.stop_file.read_text(encoding="utf-8") or self._stopped or "the run is stopping"
 

@@ -27,8 +27,13 @@ class Disagreement:
 
 def disagreements(outcomes: Sequence[Outcome], totals: Totals) -> list[Disagreement]:
     """One row a task and strategy that has an item with two outcomes or more; sorted."""
+    repeats: dict[tuple[str, str], set[int]] = {}
+    for outcome in outcomes:
+        repeats.setdefault((outcome.task_id, outcome.strategy), set()).add(outcome.repeat)
     items: dict[tuple[str, str], dict[str, list[Outcome]]] = {}
     for outcome in outcomes:
+        if len(repeats[outcome.task_id, outcome.strategy]) < 2:
+            continue  # most runs have no repeats: nothing is held of their items
         found = items.setdefault((outcome.task_id, outcome.strategy), {})
         found.setdefault(outcome.item_id, []).append(outcome)
     sampled = {place for place, tier in totals.tiers.items() if tier.sampled}

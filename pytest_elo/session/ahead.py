@@ -30,7 +30,7 @@ _BLOCK_S = 0.1
 """How long a block has the interpreter to itself at most before the first of its items is tested."""
 
 _WINDOWS_APART = 4
-"""Windows of items that begin one by one after a block that computed little, before another is tried."""
+"""Windows of items that begin one by one after one that computed little, before another is waited for."""
 
 
 def window_of(concurrency: int, workers: int, *, may_stop_early: bool) -> int:
@@ -49,6 +49,7 @@ class Ahead:
         self._window = window
         self._now: tuple[pytest.Item, pytest.Item | None] | None = None
         """The item that runs, and the next."""
+        self._in_blocks = True
         self._one_by_one = 0
         """Items that still begin one by one."""
 
@@ -61,22 +62,19 @@ class Ahead:
         """Start what is known of by now; xdist may have sent more items."""
         if self._now is None:
             return
-        in_blocks = self._are_blocks_due()
-        at_least = self._window // 2 if in_blocks else 1
+        at_least = self._window // 2 if self._in_blocks else 1
         keys = _asking(self._upcoming.fresh(*self._now, self._window, at_least=at_least))
         if not keys:
             return
         if self._engine is None:  # a session that asks no model imports none of this
             self._engine = self._get_engine()
-        self._one_by_one -= len(keys)
-        if not self._engine.start(*keys, wait_s=_BLOCK_S if in_blocks else 0.0):
-            self._one_by_one = _WINDOWS_APART * self._window
-
-    def _are_blocks_due(self) -> bool:
         if self._one_by_one > 0:
-            return False
-        # while much is in flight, waiting for a block's worth of room would leave places empty
-        return self._engine is None or self._engine.unfinished <= self._window // 4
+            self._one_by_one -= len(keys)
+            self._engine.start(*keys)
+            return
+        self._in_blocks = self._engine.start(*keys, wait_s=_BLOCK_S)
+        if not self._in_blocks:
+            self._one_by_one = _WINDOWS_APART * self._window
 
 
 def _asking(items: Iterable[pytest.Item]) -> list[Key]:

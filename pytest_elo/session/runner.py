@@ -8,6 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +93,11 @@ class Runner:
     def where(self) -> Whereabouts:
         assert self._where is not None, "the run has not begun"
         return self._where
+
+    @cached_property
+    def _evidence(self) -> Path | None:
+        """Where problems may leave what their grades rest on."""
+        return self.run_dir.path if self.run_dir.path.is_dir() else None
 
     @property
     def journal(self) -> Journal:
@@ -349,7 +355,7 @@ class Runner:
             condition=self.condition(key),
             strict=self.settings.strict,
             journal=journal,
-            run_dir=self.run_dir.path if self.run_dir.path.is_dir() else None,
+            run_dir=self._evidence,
         )
 
     @property

@@ -26,6 +26,7 @@ OUTPUT_LIMIT = 20_000
 """Characters of a failed reply that travel with its outcome."""
 
 _GOOD = ("correct", "answered")
+_canonical = json.JSONEncoder(sort_keys=True, default=str).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +163,11 @@ class Posed:
 
     def _prompt(self) -> str:
         told = getattr(self._problem, "prompt_identity", None)
-        return told if told is not None else json.dumps(list(self.messages), sort_keys=True, default=str)
+        return told if told is not None else _canonical(list(self.messages))
 
     def _grading(self) -> str | None:
         rules = getattr(self._problem, "grading_rules", None)  # a user's own task need not say
-        return None if rules is None else _sha256(json.dumps(rules, sort_keys=True, default=str))
+        return None if rules is None else _sha256(_canonical(rules))
 
     def _evidence(self) -> dict[str, Any]:
         """Fields of the outcome that come from what the model was asked and said."""

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from pytest_elo.tasks.parsing import visible
@@ -74,6 +75,7 @@ _NUMBER = re.compile(
 )
 
 
+@lru_cache(maxsize=8)  # grading reads an answer twice: for its key and for its score
 def read_number(found: Found) -> Fraction | None:
     """The exact number an answer states, or ``None``.
 
