@@ -16,7 +16,6 @@ from pytest_elo._text import text_hash
 from pytest_elo.errors import ConfigError, GatewayError, NotRecordedError
 from pytest_elo.gateway.call import Call
 from pytest_elo.gateway.context import CallRecord
-from pytest_elo.gateway.direct import DirectTransport
 from pytest_elo.gateway.endpoint import Endpoint, check_model_name
 from pytest_elo.gateway.errors import outcome_status
 from pytest_elo.gateway.exchange import Delivered
@@ -29,17 +28,17 @@ from pytest_elo.gateway.recorded import Recorded
 from pytest_elo.gateway.recordings import Recordings
 from pytest_elo.gateway.replaying import reply_of, reply_of_reading
 from pytest_elo.gateway.retry import RetryPolicy
-from pytest_elo.gateway.rules import Rules, key_of, lookup
-from pytest_elo.gateway.transport import AsyncTransport, SyncTransport, error_of, replay_call
-from pytest_elo.gateway.upstream import Outgoing
+from pytest_elo.gateway.rules import Rules, key_of, lookup, replay_call
 from pytest_elo.records import Message, Reply, Role, Sink, Tag
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a replay needs nothing that goes over a network
     import openai
 
+    from pytest_elo.gateway.direct import Transports
     from pytest_elo.gateway.proxy.access import Access
     from pytest_elo.gateway.proxy.lease import Admission
     from pytest_elo.gateway.proxy.server import Proxy
+    from pytest_elo.gateway.upstream import Outgoing
 
 __all__ = ["BoundAsk", "Gateway", "GatewaySettings", "seed_for"]
 
@@ -111,11 +110,18 @@ class Gateway:
         )
         if time_left_s is not None:
             self.rules.time_left_s = time_left_s
-        self._sync = SyncTransport(self.rules, endpoint)
-        self._async = AsyncTransport(self.rules, endpoint)
-        self._direct = DirectTransport(self.rules, endpoint)
+        self._made_transports: Transports | None = None
         self._proxy: Proxy | None = None
-        self._proxy_lock = threading.Lock()
+        self._making = threading.Lock()
+
+    @property
+    def _transports(self) -> Transports:
+        with self._making:
+            if self._made_transports is None:
+                from pytest_elo.gateway.direct import Transports
+
+                self._made_transports = Transports.to(self.rules, self.endpoint)
+            return self._made_transports
 
     @property
     def model(self) -> str:
@@ -127,7 +133,7 @@ class Gateway:
         """A client of the OpenAI SDK whose requests are charged to the current tag."""
         import openai
 
-        transport: Any = self._sync
+        transport: Any = self._transports.sync
         http_client = openai.DefaultHttpxClient(transport=transport, follow_redirects=False, trust_env=False)
         return openai.OpenAI(http_client=http_client, **self._client_options())
 
@@ -135,7 +141,7 @@ class Gateway:
         """Like ``client``, for asyncio; usable from any event loop."""
         import openai
 
-        transport: Any = self._async
+        transport: Any = self._transports.asynchronous
         http_client = openai.DefaultAsyncHttpxClient(transport=transport, follow_redirects=False, trust_env=False)
         return openai.AsyncOpenAI(http_client=http_client, **self._client_options())
 
@@ -183,7 +189,7 @@ class Gateway:
             return self._replayed(tag, recorded, record)
         call = self._chat_call(tag, body, key)
         calls.append(call.record)
-        ended = await self._direct.carry(call, self._chat_request)
+        ended = await self._transports.direct.carry(call, self._chat_request)
         reading = ended.reading if isinstance(ended, Delivered) else ended
         if reading.error_kind is not None:
             return self.error_of(call, reading)
@@ -203,6 +209,8 @@ class Gateway:
         return (ended.reading if isinstance(ended, Delivered) else ended), call
 
     def error_of(self, call: Call, reading: Reading) -> GatewayError:
+        from pytest_elo.gateway.transport import error_of
+
         return error_of(call, reading, self.endpoint, self._url(_CHAT))
 
     def served_models(self, tag: Tag) -> list[str]:
@@ -216,7 +224,7 @@ class Gateway:
     @property
     def proxy(self) -> Proxy:
         """The metering proxy for programs, started when first asked for."""
-        with self._proxy_lock:
+        with self._making:
             if self._proxy is None:
                 from pytest_elo.gateway.proxy.server import Proxy
 
@@ -240,10 +248,11 @@ class Gateway:
         return self.endpoint.base_url + path
 
     async def _carry_once(self, call: Call, request: Outgoing) -> Any:
+        direct = self._transports.direct
         try:
-            return await self._direct.carry(call, request)
+            return await direct.carry(call, request)
         finally:
-            await self._direct.aclose()
+            await direct.aclose()
 
     @cached_property
     def _chat_request(self) -> Outgoing:
@@ -251,6 +260,8 @@ class Gateway:
         return self._request("POST", _CHAT)
 
     def _request(self, method: str, path: str) -> Outgoing:
+        from pytest_elo.gateway.upstream import Outgoing
+
         return Outgoing.to(method, self._url(path), _HEADERS, {"timeout": self.timeouts()})
 
     def timeouts(self) -> dict[str, float]:
@@ -268,15 +279,17 @@ class Gateway:
         if self._proxy is not None:
             self._proxy.close()
             self._proxy = None
-        self._sync.close()
+        if self._made_transports is not None:
+            self._made_transports.sync.close()
         self.rules.limits.close()
         if self.recordings is not None:
             self.recordings.close()
 
     async def aclose(self) -> None:
         """Close the running event loop's connections."""
-        await self._async.aclose()
-        await self._direct.aclose()
+        if self._made_transports is not None:
+            await self._made_transports.asynchronous.aclose()
+            await self._made_transports.direct.aclose()
 
 
 class BoundAsk:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 from pytest_elo.gateway.endpoint import Endpoint
 from pytest_elo.gateway.pool import proxy_for
 from pytest_elo.gateway.rules import Rules
-from pytest_elo.gateway.transport import AsyncTransport
+from pytest_elo.gateway.transport import AsyncTransport, SyncTransport
 from pytest_elo.gateway.upstream import (
     Outgoing,
     Upstream,
@@ -16,7 +17,7 @@ from pytest_elo.gateway.upstream import (
     UpstreamResetError,
 )
 
-__all__ = ["DirectTransport"]
+__all__ = ["DirectTransport", "Transports"]
 
 
 class DirectTransport(AsyncTransport):
@@ -51,3 +52,16 @@ class DirectTransport(AsyncTransport):
 
     def _new_pool(self) -> Any:
         return Upstream(self.endpoint.base_url) if self.endpoint and self._is_direct else super()._new_pool()
+
+
+@dataclass(frozen=True, slots=True)
+class Transports:
+    """All ways to one gateway: under the clients of the SDK, and past it."""
+
+    sync: SyncTransport
+    asynchronous: AsyncTransport
+    direct: DirectTransport
+
+    @classmethod
+    def to(cls, rules: Rules, endpoint: Endpoint | None) -> Self:
+        return cls(SyncTransport(rules, endpoint), AsyncTransport(rules, endpoint), DirectTransport(rules, endpoint))

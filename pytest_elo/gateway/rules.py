@@ -7,16 +7,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_elo.gateway.context import CallRecord, current_calls
 from pytest_elo.gateway.limits import SharedLimits
 from pytest_elo.gateway.meter import Meter
 from pytest_elo.gateway.negotiate import Negotiator
 from pytest_elo.gateway.recorded import Recorded
 from pytest_elo.gateway.recordings import Recordings, request_key
-from pytest_elo.gateway.replaying import not_recorded
+from pytest_elo.gateway.replaying import not_recorded, replayed_rows
 from pytest_elo.gateway.retry import RetryPolicy
 from pytest_elo.records import Tag
 
-__all__ = ["Rules", "key_of", "lookup"]
+__all__ = ["Rules", "key_of", "lookup", "replay_call"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,3 +73,17 @@ def lookup(rules: Rules, tag: Tag, api: str, body: Mapping[str, Any], key: tuple
     if recordings.replays:
         raise not_recorded(tag, str(body.get("model") or ""), "none" if key is None else key[0])
     return None
+
+
+def replay_call(rules: Rules, recorded: Recorded, tag: Tag, model: str) -> CallRecord:
+    """Put a recorded call on the ledger of this run; returns its record."""
+    recordings, run_id = rules.recordings, rules.meter.run_id
+    assert recordings is not None
+    call = CallRecord(call_id=recordings.call_id(tag, recorded, run_id), tag=tag)
+    watchers = current_calls.get()
+    if watchers is not None:
+        watchers.append(call)
+    meter = rules.meter
+    for row in replayed_rows(recorded, tag, call_id=call.call_id, run_id=meter.run_id, ts=meter.now(), model=model):
+        meter.replayed(call, row)
+    return call

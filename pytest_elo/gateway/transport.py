@@ -15,7 +15,7 @@ from typing import Any
 from pytest_elo._parse import parse_json
 from pytest_elo.errors import GatewayError
 from pytest_elo.gateway.call import Call
-from pytest_elo.gateway.context import UNTAGGED, CallRecord, current_calls, current_tag
+from pytest_elo.gateway.context import UNTAGGED, current_tag
 from pytest_elo.gateway.endpoint import Endpoint, origin_of
 from pytest_elo.gateway.errors import explain, redact
 from pytest_elo.gateway.exchange import Again, Delivered, Exchange, OutOfTimeError
@@ -23,12 +23,11 @@ from pytest_elo.gateway.http import http_module, relay_stream_types
 from pytest_elo.gateway.pool import AsyncPool, SyncPool
 from pytest_elo.gateway.reading import Reading, api_of
 from pytest_elo.gateway.recorded import Recorded
-from pytest_elo.gateway.replaying import recorded_http, replayed_rows
-from pytest_elo.gateway.rules import Rules, key_of, lookup
+from pytest_elo.gateway.replaying import recorded_http
+from pytest_elo.gateway.rules import Rules, key_of, lookup, replay_call
 from pytest_elo.gateway.upstream import SENDING
-from pytest_elo.records import Tag
 
-__all__ = ["AsyncTransport", "SyncTransport", "error_of", "replay_call"]
+__all__ = ["AsyncTransport", "SyncTransport", "error_of"]
 
 _TRACE = "trace"
 """The request's extension that the HTTP library calls at its events; dropped after the one that matters here."""
@@ -346,20 +345,6 @@ class _AsyncRelay(_RelayState):
     async def aclose(self) -> None:
         self._end("aborted")
         await self._pool.finish(self._response)
-
-
-def replay_call(rules: Rules, recorded: Recorded, tag: Tag, model: str) -> CallRecord:
-    """Put a recorded call on the ledger of this run; returns its record."""
-    recordings, run_id = rules.recordings, rules.meter.run_id
-    assert recordings is not None
-    call = CallRecord(call_id=recordings.call_id(tag, recorded, run_id), tag=tag)
-    watchers = current_calls.get()
-    if watchers is not None:
-        watchers.append(call)
-    meter = rules.meter
-    for row in replayed_rows(recorded, tag, call_id=call.call_id, run_id=meter.run_id, ts=meter.now(), model=model):
-        meter.replayed(call, row)
-    return call
 
 
 def error_of(call: Exchange, reading: Reading, endpoint: Endpoint | None, url: str) -> GatewayError:

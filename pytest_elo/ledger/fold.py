@@ -207,6 +207,10 @@ class Ledger:
         call = place[0] if isinstance(place, tuple) else place
         return self._kept.get(call, bool(values["kept"]))
 
+    def rows(self) -> Iterator[Mapping[str, Any]]:
+        """The fields of all ``attempts``, for who needs no records, in no order."""
+        return map(self._values, self._attempts)
+
     def attempt_lines(self) -> Iterator[str]:
         """The lines of ``runs.jsonl``: those of ``attempts``, without making them."""
         self.attempts()

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_elo.ledger.rundir import RunDir
 from pytest_elo.records import Comparison, Outcome
-from pytest_elo.votes.bias import BiasBlock
-from pytest_elo.votes.contests import Contested, read_contests
-from pytest_elo.votes.records import Vote
-from pytest_elo.votes.settle import Result, comparisons_of, distinct, settle, unsettled_lines
-from pytest_elo.votes.store import read_votes
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what votes need is imported where there are some: most runs have none
+    from pytest_elo.votes.bias import BiasBlock
+    from pytest_elo.votes.contests import Contested
     from pytest_elo.votes.leaderboard import Leaderboard
+    from pytest_elo.votes.records import Vote
+    from pytest_elo.votes.settle import Result
 
 __all__ = ["Arena", "Ballots", "arena_documents", "arenas_of", "read_ballot_box", "vote_comparisons"]
 
@@ -54,9 +53,16 @@ class Arena:
 def read_ballot_box(path: Path) -> Ballots:
     """The votes and contests of a run directory. Raises ``DataError`` with file and line."""
     run = RunDir(path)
-    contests = read_contests(run.contests) if run.contests.exists() else ()
+    contests: Sequence[Contested] = ()
+    if run.contests.exists():
+        from pytest_elo.votes.contests import read_contests
+
+        contests = read_contests(run.contests)
     if not run.votes.exists():
         return Ballots(contests=contests)
+    from pytest_elo.votes.settle import distinct
+    from pytest_elo.votes.store import read_votes
+
     stored = read_votes(run.votes)
     found = distinct(stored.votes)
     notes = [f"{where}: a vote torn by a crash was left out" for where in stored.torn]
@@ -67,6 +73,10 @@ def read_ballot_box(path: Path) -> Ballots:
 
 def vote_comparisons(ballots: Ballots, outcomes: Sequence[Outcome]) -> list[Comparison]:
     """The comparisons that the votes make between policies that have ``outcomes``; each pair of a prompt weighs 1."""
+    if not ballots.votes:
+        return []
+    from pytest_elo.votes.settle import comparisons_of, settle
+
     results = settle(_own_votes(ballots.votes, _policies(outcomes)))
     return list(comparisons_of(results, weight="item"))
 
@@ -116,6 +126,7 @@ def _arena(
     how: Mapping[str, Any],
 ) -> Arena:
     from pytest_elo.votes.leaderboard import bias_blocks, leaderboard
+    from pytest_elo.votes.settle import settle, unsettled_lines
 
     cast = [vote for vote in ballots.votes if vote.task_id == task]
     votes = _own_votes(cast, policies)

@@ -76,8 +76,9 @@ def bought_and_unused(ledger: Ledger) -> tuple[int, int]:
     """(trials, tokens) that were answered and have no outcome: bought ahead of a stop, or lost in a crash."""
     used = set(ledger.outcome_keys())
     unused: dict[tuple[str, str, str, int], int] = {}
-    for row in ledger.attempts():
-        place = (row.task_id, row.item_id, row.strategy, row.repeat)
-        if row.status == "ok" and row.role in POLICY_ROLES and place not in used and not row.task_id.startswith("("):
-            unused[place] = unused.get(place, 0) + row.total_tokens
+    for row in ledger.rows():
+        place = (row["task_id"], row["item_id"], row["strategy"], row["repeat"])
+        is_bought = row["status"] == "ok" and row["role"] in POLICY_ROLES and not row["task_id"].startswith("(")
+        if is_bought and place not in used:
+            unused[place] = unused.get(place, 0) + row["total_tokens"]
     return len(unused), sum(unused.values())

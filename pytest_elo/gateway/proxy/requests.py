@@ -20,8 +20,8 @@ from pytest_elo.gateway.proxy.http1 import Answer, Request
 from pytest_elo.gateway.proxy.lease import OVERHEAD_MARK, PREFIX, Lease
 from pytest_elo.gateway.reading import Reading
 from pytest_elo.gateway.replaying import recorded_http
-from pytest_elo.gateway.rules import key_of, lookup
-from pytest_elo.gateway.transport import error_of, replay_call
+from pytest_elo.gateway.rules import key_of, lookup, replay_call
+from pytest_elo.gateway.transport import error_of
 from pytest_elo.gateway.upstream import Outgoing
 from pytest_elo.records import Tag
 
