@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,13 +14,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from pytest_elo._forms import Form, known, listed, mapping, maybe, number, text, whole, with_all
+from pytest_elo._lines import line_at
 from pytest_elo._parse import parse_json
 from pytest_elo._text import shorten
 from pytest_elo.errors import DataError
 
 __all__ = ["Lines", "Recorded", "Spot", "read_at", "read_lines", "read_places"]
 
-_CHUNK = 1 << 13
 _OFFSET_BITS = 48
 _BEGIN = re.compile(rb'\{"key": "([0-9a-f]{64})", "occurrence": (\d{1,9}), "task_id": "')
 
@@ -164,18 +163,10 @@ def _no_recording(where: str, error: Exception) -> DataError:
 def read_at(spot: Spot) -> Recorded:
     """The call at ``spot``. Raises ``DataError`` where the file holds none there any more."""
     try:
-        # opened anew each time: what holds no file needs no closing, and threads share nothing
-        descriptor = os.open(spot.path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-        try:
-            os.lseek(descriptor, spot.offset, os.SEEK_SET)
-            line = bytearray()
-            while b"\n" not in line[-_CHUNK:] and (chunk := os.read(descriptor, _CHUNK)):
-                line += chunk
-        finally:
-            os.close(descriptor)
+        line, _ = line_at(spot.path, spot.offset)
     except OSError as error:
         raise DataError(f"{spot.path}: cannot be read any more ({error.strerror})") from None
-    return _parsed(bytes(line.partition(b"\n")[0].strip(b"\0")), f"{spot.path}, byte {spot.offset}")
+    return _parsed(line.strip(b"\0"), f"{spot.path}, byte {spot.offset}")
 
 
 class Lines:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import yaml
 
+from pytest_elo._lines import line_at
 from pytest_elo._parse import refuse_deep
 from pytest_elo._text import safe_id
 from pytest_elo.errors import DataError
@@ -59,11 +60,12 @@ class OwnLines(Mapping[str, OwnItem]):
 
     def __getitem__(self, item_id: str) -> OwnItem:
         i = self.place_of[item_id]
-        with open_data(self.path) as file:
-            if stamp_of(self.path) != self.stamp:
-                raise DataError(f"{self.path}: changed while the run was using it; start the run again")
-            file.seek(self.offsets[i])
-            line = file.readline()
+        try:
+            line, stat = line_at(self.path, self.offsets[i])
+        except OSError as error:
+            raise DataError(f"{self.path}: cannot be read ({error.strerror}); check the path") from None
+        if (stat.st_size, stat.st_mtime_ns) != self.stamp:
+            raise DataError(f"{self.path}: changed while the run was using it; start the run again")
         return build_item(
             _entry(_decoded(line, self.path, self.lines[i]), self.path, self.lines[i]), i + 1, self.shared
         )
