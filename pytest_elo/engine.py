@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Hashable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Hashable, Iterator
 from concurrent.futures import CancelledError, Future, wait
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from itertools import islice
 from typing import Any, Generic, TypeVar
 
 __all__ = ["Engine", "StoppedError"]
@@ -85,14 +86,17 @@ class Engine(Generic[Key, Result]):
             return True
         begun: dict[Key, Future[Result]] = {key: Future() for key in fresh}
         self._futures.update(begun)
-        self._running_loop().call_soon_threadsafe(self._begin, begun)
+        self._running_loop().call_soon_threadsafe(self._begin, iter(begun.items()))
         return _await_computing(begun.values(), wait_s)
 
-    def _begin(self, begun: Mapping[Key, Future[Result]]) -> None:
-        for key, future in begun.items():
-            task = asyncio.get_running_loop().create_task(self._answer(key, future))
+    def _begin(self, begun: Iterator[tuple[Key, Future[Result]]]) -> None:
+        # one, and the loop looks at the network: the first call is not held up until the last has begun
+        for key, future in islice(begun, 1):
+            loop = asyncio.get_running_loop()
+            task = loop.create_task(self._answer(key, future))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+            loop.call_soon(self._begin, begun)
 
     async def _answer(self, key: Key, future: Future[Result]) -> None:
         try:

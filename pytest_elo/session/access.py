@@ -116,6 +116,9 @@ def _replay(settings: Settings) -> Access:
 
 
 def _live(settings: Settings, record: bool) -> Access:
+    # here and not in the preflight's thread: there, imports wait again and again for the main thread's collecting
+    import pytest_elo.gateway.direct  # noqa: F401
+
     endpoint, models = live_endpoint(settings)
     model = models[0]
     return Access(

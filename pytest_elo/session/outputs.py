@@ -17,14 +17,20 @@ __all__ = ["load", "write_outputs"]
 
 def load() -> None:
     """Import now what the items and the session's end will need, so that neither has to wait for it."""
+    import tabulate  # noqa: F401
+
     import pytest_elo.engine
-    import pytest_elo.rating
+    import pytest_elo.rating.outcomes
     import pytest_elo.report.build
+    import pytest_elo.report.ci
     import pytest_elo.report.files
     import pytest_elo.report.page
     import pytest_elo.report.table
     import pytest_elo.session.asking
     import pytest_elo.session.budget  # noqa: F401
+    from pytest_elo.ledger.fast import decoder
+
+    decoder()
 
 
 def write_outputs(
