@@ -140,8 +140,9 @@ class Ledger:
             self._put(place, values)
 
     def _put(self, place: Place, values: Mapping[str, Any]) -> None:
-        self._attempts[place] = self._packed_attempts.pack(values)
+        packed = self._packed_attempts.pack(values)
         self._order = None
+        self._attempts[place] = packed
 
     def _settle(self, values: Mapping[str, Any], rerun: int) -> None:
         packed = self._packed_outcomes.pack(values)

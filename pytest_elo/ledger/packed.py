@@ -52,8 +52,9 @@ class Packed(Generic[Record]):
         template = marshal.dumps((common, tuple(named)), 2)
         number = self._numbers.get(template)
         if number is None:
-            number = self._numbers[template] = len(self._templates)
+            number = len(self._templates)
             self._templates.append((dict(zip(self._common, common, strict=True)), tuple(named)))
+            self._numbers[template] = number  # last: an interrupt in between leaves a template that nobody uses
         return marshal.dumps((number, *map(_small, self._own_of(values)), *named.values()))
 
     def unpack(self, packed: bytes) -> dict[str, Any]:

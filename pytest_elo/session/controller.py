@@ -347,8 +347,12 @@ class Controller:
         )
 
     def _arrived(self) -> Collection[str]:
-        """Shards that need not be read again; none unless every event of every process has arrived in reports."""
-        is_complete = not self.lost_workers and self.ledger.lines == sum(self._shards.values())
+        """Shards that need not be read again; none unless every event of every process has arrived in reports.
+
+        An interrupt may have come while one was taken in.
+        """
+        is_undisturbed = not self.lost_workers and self.stop_reason is None
+        is_complete = is_undisturbed and self.ledger.lines == sum(self._shards.values())
         return self._shards if is_complete else ()
 
     def missing(self) -> list[str]:

@@ -41,6 +41,8 @@ class ItemState:
     ended: _Ended = field(default_factory=lambda: _NOTHING)
     """What the run that ended last has cost."""
     has_failed: bool = False
+    was_called: bool = False
+    """Whether the test itself has run to its end, in the current run."""
     reruns: int = -1
     earlier_tokens: int = 0
     """Of the trials that reruns have replaced; they are paid for."""
@@ -68,11 +70,13 @@ class ItemState:
         self.earlier_tokens += self.ended.tokens
         self.earlier_usd += self.ended.usd
         runner.discard(self.ended.calls)
-        self.ended, self.has_failed = _NOTHING, False
+        self.ended, self.has_failed, self.was_called = _NOTHING, False, False
         return self.reruns
 
     def require_outcome(self) -> None:
-        if self.posed is not None and not self.posed.is_recorded and not self.has_failed:
+        if not self.was_called or self.has_failed:
+            return  # an interrupt ended the test before it could say anything
+        if self.posed is not None and not self.posed.is_recorded:
             pytest.fail(
                 "the item has no outcome: call grade() or score(x) (contest.judge() in an arena), or it would vanish",
                 pytrace=False,
@@ -81,6 +85,7 @@ class ItemState:
     def saw(self, report: Any, prices: Mapping[str, Price]) -> None:
         """Remember a phase's end, and let its report say how the item came out."""
         self.has_failed = self.has_failed or report.failed
+        self.was_called = self.was_called or report.when == "call"
         if self.posed is not None and self.posed.is_recorded:
             report.elo_status = self.posed.status
         if report.when == "teardown":

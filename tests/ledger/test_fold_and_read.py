@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import sys
+from types import FrameType
 
 import pytest
 from hypothesis import given
@@ -40,6 +42,49 @@ def test_any_order_and_any_repetition_fold_to_the_same_rows(calls, seed):
     second.add_lines("".join(shuffled))
     assert list(first.attempts()) == list(second.attempts())
     assert len({(row.call_id, row.attempt) for row in first.attempts()}) == len(first.attempts())
+
+
+def test_an_interrupt_anywhere_in_the_fold_loses_nothing_that_is_swept_afterwards():
+    journal = Journal(None, "run")
+    for call in range(2):
+        journal.open(attempt(call, total_tokens_high=9))
+        journal.close(attempt(call, status="ok", total_tokens=3, strategy=f"s{call}"))
+        journal.settle({f"c{call}": True})
+        journal.outcome(
+            Outcome(task_id="t", item_id=f"i{call}", strategy="s", model="m", status="correct", score=1.0), rerun=call
+        )
+    text = journal.take()
+    undisturbed = Ledger()
+    undisturbed.add_lines(text)
+
+    def interrupted_at(step: int) -> bool:
+        def count(frame: FrameType, event: str, argument: object) -> object:
+            nonlocal step
+            if event == "line" and "pytest_elo" in frame.f_code.co_filename:
+                step -= 1
+                if step < 0:
+                    sys.settrace(None)
+                    raise KeyboardInterrupt
+            return count
+
+        ledger, tracer = Ledger(), sys.gettrace()
+        ledger.attempts()  # as the live line asks for them
+        sys.settrace(count)
+        try:
+            ledger.add_lines(text)
+            return False
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(tracer)
+            ledger.add_lines(text)
+            assert list(ledger.attempts()) == list(undisturbed.attempts()), step
+            assert list(ledger.outcomes()) == list(undisturbed.outcomes())
+
+    steps = 0
+    while interrupted_at(steps):
+        steps += 1
+    assert steps > 100
 
 
 def test_a_torn_line_is_counted_and_the_rest_is_kept(tmp_path):

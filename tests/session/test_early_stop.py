@@ -77,6 +77,31 @@ def test_an_interrupt_drains_what_is_in_flight(suite, slow_answer, workers):
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
+def test_an_interrupt_in_the_middle_of_a_test_is_one_like_any_other(suite, answer, workers):
+    suite.file(
+        "evals/test_sums.py",
+        """
+        import os, pathlib, pytest, signal, time
+
+        @pytest.mark.elo("sums", kind="own", data="tasks.yaml")
+        def test_sums(trial):
+            if trial.item_id == "sum003" and not pathlib.Path("mended").exists():
+                worker = "PYTEST_XDIST_WORKER" in os.environ
+                os.kill(os.getppid() if worker else os.getpid(), signal.SIGINT)
+                time.sleep(5)
+            trial.grade()
+        """,
+    )
+    with LoopbackGateway(answer) as gateway:
+        run = suite.live(gateway, "-n", workers)
+        assert run.exit_code == 2, run.output
+        assert "Traceback" not in run.output
+        assert len(run.rows) == len(gateway.requests)
+        assert run.json("elo.json")["rating"] is None
+        completes(suite, gateway, "-n", workers)
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
 def test_sigterm_ends_in_a_partial_report_and_waits_for_nothing_that_hangs(suite, answer, workers):
     """CI sends it to the whole group and kills ten seconds later."""
     held = {"sum005", "sum006", "sum007"}
