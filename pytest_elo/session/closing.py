@@ -57,12 +57,12 @@ def _part(ledger: Ledger, shard: str) -> str:
 
 
 def _unfinished(run: Controller) -> Iterator[str]:
-    missing = run.missing()
+    missing, expected = run.arrivals.missing(), len(run.arrivals.expected)
     if run.stop_reason is not None:
-        yield f"elo: {run.stop_reason}; {len(missing)} of {len(run.expected)} items did not run"
+        yield f"elo: {run.stop_reason}" + (f"; {len(missing)} of {expected} items did not run" if expected else "")
     elif missing:
         named = ", ".join(missing[:SHOWN]) + (", ..." if len(missing) > SHOWN else "")
-        yield f"elo: {len(missing)} of {len(run.expected)} items came to no end: {named}"
+        yield f"elo: {len(missing)} of {expected} items came to no end: {named}"
 
 
 def _unused(ledger: Ledger, remedy: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from pytest_elo.ledger.fold import Ledger
 from pytest_elo.ledger.partial import partial_tiers
 from pytest_elo.ledger.rundir import RunDir, new_run_id, recover
 from pytest_elo.session.apart import lost_note
+from pytest_elo.session.arrivals import Arrivals
 from pytest_elo.session.exit_status import INTERRUPTED, NOTHING_COLLECTED, OK, TESTS_FAILED, Ending
 from pytest_elo.session.gating import Gatekeeper
 from pytest_elo.session.plan import Plan, run_header
@@ -49,7 +50,7 @@ class Controller:
         self.problem: EloError | None = None
         """Why the run could not be rated, when that is an error."""
         self.notices: list[str] = []
-        self.expected: dict[str, None] = {}
+        self.arrivals = Arrivals()
         self.lost_workers = 0
         self.stop_reason: str | None = None
         """Why the run ended before its last item; ``None`` when it did not."""
@@ -63,8 +64,6 @@ class Controller:
         self._gates = Gatekeeper(config, settings)
         self._run_dir: RunDir | None = None
         self._termination: Termination | None = None
-        self._reported: set[str] = set()
-        self._shards: dict[str, int] = {}
         self._failures = 0
         self._usage_error = False
         self._facts: dict[str, Any] = {}
@@ -201,21 +200,20 @@ class Controller:
 
     def expect(self, node_ids: Iterable[str]) -> None:
         """These items are going to run; one without a final report will be named."""
-        self.expected.update(dict.fromkeys(node_ids))
+        self.arrivals.expect(node_ids)
 
     def collection_failed(self, text: str) -> None:
         if USAGE_PREFIX not in text:
             return
         self._usage_error = True
-        option = self._config.option
-        if getattr(option, "dist", "no") != "no" and not option.continue_on_collection_errors:
-            # pytest stops here by itself; xdist would go on and buy the items of the other tests
+        if not self._config.option.continue_on_collection_errors:
+            # pytest stops here by itself and calls it an interrupt; xdist would go on and buy the other tests' items
             self.request_stop("a task cannot be run as it is set up")
 
     def saw(self, report: pytest.TestReport) -> None:
         """Take the events a report carries, and remember that its item has ended."""
         if report.when not in ("setup", "call"):  # teardown, or "???" for an item whose worker crashed
-            self._reported.add(report.nodeid)
+            self.arrivals.item_ended(report.nodeid)
         self._take(getattr(report, "elo_events", ""))
         self._usage_error = self._usage_error or getattr(report, "elo_abort", False)
         if report.failed and not hasattr(report, "wasxfail"):
@@ -227,7 +225,7 @@ class Controller:
     def worker_ended(self, end: Mapping[str, Any]) -> None:
         """A process came to its end: its last events, and how many it wrote to which shard."""
         self._take(end["events"])
-        self._shards[end["shard"]] = end["written"]
+        self.arrivals.process_ended(end["shard"], end["written"])
 
     def _take(self, events: str) -> None:
         self.ledger.add_lines(events)
@@ -288,7 +286,10 @@ class Controller:
                 self._termination.restore()
 
     def _finish(self, exit_status: int) -> int:
-        self.run_dir.sweep(self.ledger, known=self._arrived())
+        # an interrupt may have come while an event was taken in
+        is_undisturbed = not self.lost_workers and self.stop_reason is None
+        known = self.arrivals.shards_known(self.ledger.lines) if is_undisturbed else ()
+        self.run_dir.sweep(self.ledger, known=known)
         if not self.ledger.attempts() and not self.ledger.outcomes() and self.ledger.whole is None:
             self._close_access()
             self._abandon()
@@ -314,7 +315,7 @@ class Controller:
         assert self._preflight is not None
         if exit_status != INTERRUPTED:
             self._preflight.wait()
-        self.expected.clear()
+        self.arrivals = Arrivals()
         self.stop_reason = None  # there was nothing to stop
         self._close_access()
         self._abandon()
@@ -345,19 +346,6 @@ class Controller:
         return ConfigError(
             f"{what}; the ledger stands in {place} instead: make room, copy its files back and go on with --elo-resume"
         )
-
-    def _arrived(self) -> Collection[str]:
-        """Shards that need not be read again; none unless every event of every process has arrived in reports.
-
-        An interrupt may have come while one was taken in.
-        """
-        is_undisturbed = not self.lost_workers and self.stop_reason is None
-        is_complete = is_undisturbed and self.ledger.lines == sum(self._shards.values())
-        return self._shards if is_complete else ()
-
-    def missing(self) -> list[str]:
-        """Items that were to run and of which no final report came."""
-        return [node_id for node_id in self.expected if node_id not in self._reported]
 
     def short(self, path: Path) -> str:
         root = self._config.rootpath
@@ -399,5 +387,5 @@ class Controller:
             problem=OK if self.problem is None else self.problem.exit_code,
             gates=OK if self.report is None else exit_code(self.report.gates),
             is_partial=bool(self._facts.get("partial")),
-            is_incomplete=bool(self.missing()),
+            is_incomplete=bool(self.arrivals.missing()),
         ).status(status)

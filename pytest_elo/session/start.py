@@ -106,4 +106,6 @@ def _register_live_line(config: pytest.Config, controller: Controller) -> None:
     terminal = None if config.option.collectonly else open_terminal(config)
     if terminal is not None:
         tally = Tally(controller.settings.prices)
-        config.pluginmanager.register(LiveLine(terminal, lambda: len(controller.expected), tally), "elo-live-line")
+        config.pluginmanager.register(
+            LiveLine(terminal, lambda: len(controller.arrivals.expected), tally), "elo-live-line"
+        )

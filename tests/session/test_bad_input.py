@@ -32,6 +32,7 @@ def refused(suite: Suite, *arguments: str, env: dict[str, str] | None = None) ->
     assert run.exit_code == 4, run.output
     assert "Traceback" not in run.output
     assert KEY not in run.output
+    assert "interrupted" not in run.output.replace("Interrupted: 1 error during collection", "")
     assert not list(suite.path.glob(".elo/*/runs.jsonl"))
     lines = [line for line in run.output.splitlines() if "pytest-elo:" in line]
     assert lines, run.output
