@@ -26,7 +26,7 @@ _WAIT_S = 0.02
 _FIRST_LOOK_S, _LOOK_S = 0.01, 0.25
 """How soon and how often a test that waits looks whether the run must end, and whether there is more to begin."""
 _SLICE_S = 0.02
-_LEAST_COMPUTING = 0.2
+_LEAST_COMPUTING = 0.1
 """The share of such a slice that this process must have computed in, or it is waiting. On a machine shared with
 others it computes in a part of the time only, however much it has to do."""
 
