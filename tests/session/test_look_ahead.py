@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from pytest_elo.config import StrategySpec
+from pytest_elo.session.ahead import Ahead, window_of
+from pytest_elo.session.trial import TrialKey
 from tests.harness import Suite
 from tests.loopback import LoopbackGateway
 
@@ -104,3 +109,55 @@ def test_calls_in_flight_do_not_depend_on_the_workers(pytester, slow_answer, dis
     if "loadgroup" not in distribution:  # sends two items ahead, whoever asks
         assert 6 <= gateway.most_in_flight <= 8
     assert gateway.most_in_flight <= 8
+
+
+class Pace:
+    """An engine that notes how many items begin at a time, and whether their end is waited for."""
+
+    def __init__(self, *, computes: bool) -> None:
+        self.computes = computes
+        self.begun: list[tuple[int, bool]] = []
+
+    def start(self, *keys: TrialKey, wait_s: float = 0.0) -> bool:
+        self.begun.append((len(keys), wait_s > 0))
+        return self.computes
+
+
+class Item(SimpleNamespace):
+    def __init__(self, number: int) -> None:
+        spec = StrategySpec(name="baseline", kind="single")
+        key = TrialKey(task=None, task_id="t", item_id=str(number), spec=spec, strategy="baseline", repeat=0)  # type: ignore[arg-type]
+        super().__init__(callspec=SimpleNamespace(params={"elo_key": key}), fixturenames=["trial"])
+
+    def get_closest_marker(self, name: str) -> None:
+        return None
+
+    def iter_markers(self, name: str) -> list[object]:
+        return []
+
+
+def run_all(engine: Pace, items: int, window: int) -> None:
+    session = SimpleNamespace(items=[Item(number) for number in range(items)], config=SimpleNamespace())
+    ahead = Ahead(session, lambda: engine, window)  # type: ignore[arg-type, return-value]
+    for item, following in zip(session.items, [*session.items[1:], None], strict=True):
+        ahead.of(item, following)
+
+
+def test_items_begin_in_blocks_while_answering_is_computing():
+    engine = Pace(computes=True)
+    run_all(engine, items=22, window=8)
+    assert engine.begun == [(8, True), (4, True), (4, True), (4, True), (2, True)]
+
+
+def test_items_begin_one_by_one_while_answers_come_from_afar_and_now_and_then_it_is_looked_whether_they_do():
+    engine = Pace(computes=False)
+    run_all(engine, items=80, window=8)
+    assert engine.begun == [(8, True), *[(1, False)] * 32, (1, True), *[(1, False)] * 32, (1, True), *[(1, False)] * 6]
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "workers", "may_stop_early", "window"),
+    [(64, 1, False, 80), (64, 4, False, 32), (64, 1, True, 16), (64, 4, True, 4), (4, 8, True, 1), (1, 1, False, 17)],
+)
+def test_the_window_is_what_may_be_in_flight_and_a_few_that_wait(concurrency, workers, may_stop_early, window):
+    assert window_of(concurrency, workers, may_stop_early=may_stop_early) == window
