@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,13 +74,16 @@ class Bench:
         )
 
 
-def answer(request: Request) -> Response:
-    prompt = request.body["messages"][-1]["content"]
-    if not isinstance(prompt, str):
-        prompt = prompt[0]["text"]
-    if not prompt.startswith("What is"):
-        return reply("OK")
-    return reply(f"ANSWER: {2 * int(prompt.split()[2])}")
+def answers(latency_s: float, ping_latency_s: float) -> Callable[[Request], Response]:
+    def answer(request: Request) -> Response:
+        prompt = request.body["messages"][-1]["content"]
+        if not isinstance(prompt, str):
+            prompt = prompt[0]["text"]
+        if not prompt.startswith("What is"):
+            return reply("OK", delay_s=ping_latency_s)
+        return reply(f"ANSWER: {2 * int(prompt.split()[2])}", delay_s=latency_s)
+
+    return answer
 
 
 def measure(bench: Bench, command: Sequence[str], gateway: LoopbackGateway) -> Cost:
@@ -119,6 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--items", type=int, default=200)
     parser.add_argument("--latency-s", type=float, default=0.0)
+    parser.add_argument("--ping-latency-s", type=float, help="of the preflight's question, which no peer asks")
     parser.add_argument("--concurrency", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--only", nargs="*", metavar="NAME")
@@ -135,8 +139,10 @@ def main() -> None:
             for name, command in commands.items():
                 if command is None:
                     continue
-                latency = 0.0 if name in ("record", "replay") else options.latency_s
-                with LoopbackGateway(answer, latency_s=latency) as gateway:
+                is_instant = name in ("record", "replay")
+                latency_s = 0.0 if is_instant else options.latency_s
+                ping_latency_s = latency_s if options.ping_latency_s is None else options.ping_latency_s
+                with LoopbackGateway(answers(latency_s, ping_latency_s)) as gateway:
                     bench.write(gateway.base_url)
                     costs.setdefault(name, []).append(measure(bench, command, gateway))
     show("", "wall s", "CPU s", "requests", "in flight", "peak MB")
