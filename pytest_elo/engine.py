@@ -13,7 +13,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Hashable, Iterator
 from concurrent.futures import CancelledError, Future, wait
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
-from itertools import islice
 from typing import Any, Generic, TypeVar
 
 __all__ = ["Engine", "StoppedError"]
@@ -90,13 +89,17 @@ class Engine(Generic[Key, Result]):
         return _await_computing(begun.values(), wait_s)
 
     def _begin(self, begun: Iterator[tuple[Key, Future[Result]]]) -> None:
-        # one, and the loop looks at the network: the first call is not held up until the last has begun
-        for key, future in islice(begun, 1):
+        for key, future in begun:
+            if self._stopped:
+                future.cancel()
+                continue
             loop = asyncio.get_running_loop()
             task = loop.create_task(self._answer(key, future))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+            # after each the loop looks at the network: the first call is not held up until the last has begun
             loop.call_soon(self._begin, begun)
+            return
 
     async def _answer(self, key: Key, future: Future[Result]) -> None:
         try:

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -116,6 +116,21 @@ def test_stopping_ends_the_call_in_flight_and_makes_no_further_one():
     assert (calls.ended, calls.cancelled) == (["a0"], [])
     with pytest.raises(StoppedError):
         engine.take("b")
+
+
+def test_stopping_while_work_begins_leaves_nobody_waiting(caplog):
+    calls = Calls(seconds=0.3)
+    engine = engine_of(calls)
+    keys = [f"k{i}" for i in range(200)]
+    engine.start(*keys)
+    engine.close(5)
+    assert calls.in_flight == 0
+    answered = 0
+    for key in keys:
+        with suppress(StoppedError):
+            answered += engine.take(key) == key.upper()
+    assert answered == len(calls.ended) < len(keys)
+    assert not caplog.records
 
 
 def test_what_outlasts_the_drain_is_cancelled():
