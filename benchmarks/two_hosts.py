@@ -160,6 +160,8 @@ def session(folder: Path, *arguments: str) -> subprocess.Popen[str]:
             "-q",
             "-p",
             "no:cacheprovider",
+            "-p",
+            "no:rerunfailures",  # its workers look for the controller on their own host
             "-o",
             "elo_html=false",
             *arguments,
