@@ -25,6 +25,8 @@ from pytest_elo.report.metrics import metrics
 
 __all__ = ["elo_csv", "elo_document", "elo_json", "write_files"]
 
+NO_FAILURES = ("correct", "answered")
+
 HEADER_FACTS = ("answers", "mode", "model", "host", "seed", "repeats", "strategies", "ladders", "anchor")
 """What of ``run.json`` stands in ``elo.json``: everything that decides numbers, nothing with a clock."""
 
@@ -131,7 +133,9 @@ def _elo_rows(report: Report) -> list[dict[str, Any]]:
 def _whole_outcomes(report: Report, path: Path) -> Iterable[Outcome]:
     """From the file again where there is one: a report in memory may have cut what models said."""
     stored = RunDir(path).outcomes
-    return read_outcomes(stored, lambda _: None) if present(stored).exists() else report.outcomes
+    if not present(stored).exists():
+        return report.outcomes
+    return read_outcomes(stored, lambda _: None, passing_over=NO_FAILURES)
 
 
 def _failures(outcomes: Iterable[Outcome]) -> Iterator[str]:
@@ -158,7 +162,7 @@ def _failures(outcomes: Iterable[Outcome]) -> Iterator[str]:
         )
         + "\n"
         for outcome in outcomes
-        if outcome.status not in ("correct", "answered")
+        if outcome.status not in NO_FAILURES
     )
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pytest_elo.errors import DataError
 from pytest_elo.ledger.fold import Ledger
 from pytest_elo.ledger.journal import Journal
-from pytest_elo.ledger.read import read_attempts
+from pytest_elo.ledger.read import read_attempts, read_outcomes
 from pytest_elo.records import Attempt, Outcome
 
 
@@ -144,3 +144,26 @@ def test_only_a_torn_last_line_is_forgiven(tmp_path):
     assert "line 2: the last line is torn" in warnings[0]
     with pytest.raises(DataError, match="line 1: not JSON"):
         list(read_attempts(write(tmp_path, tail="nonsense\n"), warn=pytest.fail))
+
+
+@given(
+    said=st.lists(
+        st.tuples(
+            st.sampled_from(["correct", "wrong", "answered", "partial"]),
+            st.text() | st.sampled_from(['"status": "correct"', '\\"status": "correct"', '{"status": "answered"}']),
+        ),
+        max_size=8,
+    )
+)
+def test_passing_over_a_status_passes_over_no_other(tmp_path_factory, said):
+    path = tmp_path_factory.mktemp("run") / "outcomes.jsonl"
+    rows = [
+        Outcome(
+            task_id=text, item_id=f"i{n}", strategy="s", model="m", status=status, score=0.5, output=text, detail=text
+        )
+        for n, (status, text) in enumerate(said)
+    ]
+    path.write_text("".join(row.to_json() + "\n" for row in rows))
+    found = read_outcomes(path, pytest.fail, passing_over=("correct", "answered"))
+    wanted = [row for row in rows if row.status not in ("correct", "answered")]
+    assert [row.to_json() for row in found] == [row.to_json() for row in wanted]
