@@ -13,6 +13,7 @@ import json
 import marshal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Generic, TypeVar, overload
 
 from pytest_elo._parse import parse_json
@@ -282,6 +283,4 @@ def _place(values: Mapping[str, Any]) -> Place:
     return (call, number) if number else call
 
 
-def _row_order(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    order = "task_id", "item_id", "strategy", "repeat", "ts", "sample", "call_id", "attempt"
-    return tuple(row[name] for name in order)
+_row_order = itemgetter("task_id", "item_id", "strategy", "repeat", "ts", "sample", "call_id", "attempt")

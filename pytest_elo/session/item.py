@@ -52,7 +52,10 @@ class ItemState:
 
     @classmethod
     def of(cls, item: pytest.Item) -> ItemState:
-        return item.stash.setdefault(_STATE, cls())
+        state = item.stash.get(_STATE, None)
+        if state is None:
+            state = item.stash[_STATE] = cls()
+        return state
 
     @classmethod
     def drop(cls, item: pytest.Item) -> None:
