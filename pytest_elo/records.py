@@ -66,6 +66,9 @@ MODEL_STATUSES: frozenset[str] = frozenset(get_args(Status)) - {"infra_error", "
 ``answered`` is the one without a score: an arena answer that is there, and only votes say what it is worth.
 """
 
+GOOD_STATUSES = ("correct", "answered")
+"""Statuses of answers that nobody need look at: neither failures nor what ``--elo-strict`` refuses."""
+
 UNSCORED = "unscored"
 """Mark of every outcome of a task that is judged in pairs, answered or not: its score of 0 means nothing."""
 

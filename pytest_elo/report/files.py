@@ -14,7 +14,7 @@ from pytest_elo.ledger.lines import present
 from pytest_elo.ledger.read import read_outcomes
 from pytest_elo.ledger.rundir import RunDir, write_atomically
 from pytest_elo.ledger.totals import by_strategy, by_task_strategy
-from pytest_elo.records import Outcome
+from pytest_elo.records import GOOD_STATUSES, Outcome
 from pytest_elo.report.arena import arena_documents
 from pytest_elo.report.budget import budgets_of
 from pytest_elo.report.build import GATES, Report
@@ -24,8 +24,6 @@ from pytest_elo.report.markdown import markdown
 from pytest_elo.report.metrics import metrics
 
 __all__ = ["elo_csv", "elo_document", "elo_json", "write_files"]
-
-NO_FAILURES = ("correct", "answered")
 
 HEADER_FACTS = ("answers", "mode", "model", "host", "seed", "repeats", "strategies", "ladders", "anchor")
 """What of ``run.json`` stands in ``elo.json``: everything that decides numbers, nothing with a clock."""
@@ -135,7 +133,7 @@ def _whole_outcomes(report: Report, path: Path) -> Iterable[Outcome]:
     stored = RunDir(path).outcomes
     if not present(stored).exists():
         return report.outcomes
-    return read_outcomes(stored, lambda _: None, passing_over=NO_FAILURES)
+    return read_outcomes(stored, lambda _: None, passing_over=GOOD_STATUSES)
 
 
 def _failures(outcomes: Iterable[Outcome]) -> Iterator[str]:
@@ -162,7 +160,7 @@ def _failures(outcomes: Iterable[Outcome]) -> Iterator[str]:
         )
         + "\n"
         for outcome in outcomes
-        if outcome.status not in NO_FAILURES
+        if outcome.status not in GOOD_STATUSES
     )
 
 

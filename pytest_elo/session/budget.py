@@ -31,6 +31,8 @@ _CELLS = 7
 are admitted and may cost anything; calls that ended, their tokens and USD. They are read backwards, so that who reads
 while another writes takes no call in flight for cheaper than it is. Each is one aligned double, which is never seen
 half written."""
+_UNKNOWN = 3
+"""Which of them are the calls that may cost anything."""
 _LINES = 1024
 _ENOUGH = 8
 """Calls that must have ended before their average is believed."""
@@ -109,8 +111,6 @@ class Budget:
         self._most_tokens, self._most_usd = tokens, usd
         self._prices = prices
         self._lock = threading.Lock()
-        self._unknown = 0
-        """Of this process's calls, those that are admitted and may cost anything."""
         self._reserved: dict[tuple[str, int], tuple[float, float]] = {}
         self._looked: dict[int, tuple[float, bool]] = {}
         """When it was last looked whether a process still runs, and whether it did."""
@@ -132,7 +132,6 @@ class Budget:
             if not self._has_room(sums):
                 return None
             place = _Place(sums.average)
-            self._unknown += place.size is None
             self._add(*(place.size or (0.0, 0.0)), float(place.size is None))
         return self._held(place)
 
@@ -144,14 +143,15 @@ class Budget:
         finally:
             _PLACE.reset(token)
             with self._lock:
-                self._add(*self._taken_back(place))
+                self._add(*place.taken_back())
 
     def open(self, attempt: Attempt) -> None:
         with self._lock:
             average = self._sums().average
             tokens, usd = average or (float(attempt.total_tokens_high), usd_of(attempt, self._prices) or 0.0)
             self._reserved[attempt.call_id, attempt.attempt] = (tokens, usd)
-            held_tokens, held_usd, unknown = self._taken_back(_PLACE.get())
+            place = _PLACE.get()
+            held_tokens, held_usd, unknown = (0.0, 0.0, 0.0) if place is None else place.taken_back()
             # in one step: in between, another process would see room that there is not
             self._add(tokens + held_tokens, usd + held_usd, unknown)
         self._journal.open(attempt)
@@ -185,19 +185,13 @@ class Budget:
         """Whether a further call fits beside those in flight; if not, it has to wait for one of them to end."""
         if self._reached(sums) is not None:
             return False
-        if sums.average is None and self._unknown:
+        if sums.average is None and self._memory[self._line + _UNKNOWN]:
             return False  # nobody knows yet what a call costs: the one before must show at least its dearest
         tokens, usd = sums.average or sums.in_flight
         tokens, usd = sums.tokens + (sums.unknown + 1) * tokens, sums.usd + (sums.unknown + 1) * usd
         fits_tokens = self._most_tokens is None or tokens <= self._most_tokens
         fits_usd = self._most_usd is None or usd <= self._most_usd
         return (fits_tokens and fits_usd) or not (sums.unknown or sums.in_flight[0] > 0.5)
-
-    def _taken_back(self, place: _Place | None) -> tuple[float, float, float]:
-        if place is None:
-            return 0.0, 0.0, 0.0
-        self._unknown -= place.is_held and place.size is None
-        return place.taken_back()
 
     def _add(self, *more: float) -> None:
         for cell, by in enumerate(more, start=self._line + 1):

@@ -14,7 +14,7 @@ import pytest
 from pytest_elo._text import printable, text_hash
 from pytest_elo.config import Price, StrategySpec
 from pytest_elo.ledger.prices import usd_of
-from pytest_elo.records import MODEL_STATUSES, UNSCORED, Answer, Grade, Message, Outcome, Problem, Task
+from pytest_elo.records import GOOD_STATUSES, MODEL_STATUSES, UNSCORED, Answer, Grade, Message, Outcome, Problem, Task
 
 if TYPE_CHECKING:
     from pytest_elo.gateway.context import CallRecord
@@ -25,7 +25,6 @@ __all__ = ["Posed", "Recorder", "Trial", "TrialKey", "TrialResult", "grade_of"]
 OUTPUT_LIMIT = 20_000
 """Characters of a failed reply that travel with its outcome."""
 
-_GOOD = ("correct", "answered")
 _canonical = json.JSONEncoder(sort_keys=True, default=str).encode
 
 
@@ -198,7 +197,7 @@ class Posed:
             **evidence,
         )
         self._recorder.journal(self.outcome)
-        if self._recorder.strict and grade.status in MODEL_STATUSES and grade.status not in _GOOD:
+        if self._recorder.strict and grade.status in MODEL_STATUSES and grade.status not in GOOD_STATUSES:
             pytest.fail(f"{self._told(grade)} (--elo-strict)", pytrace=False)
         return self.outcome
 

@@ -6,6 +6,7 @@ Only byte offsets stay in memory. Rows are records, not lines: quoted cells may 
 from __future__ import annotations
 
 import csv
+import os
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import BinaryIO
 from pytest_elo._text import did_you_mean
 from pytest_elo.errors import DataError
 
-__all__ = ["CsvIndex", "Row", "open_data", "scan", "stamp_of"]
+__all__ = ["CsvIndex", "Row", "open_data", "scan", "stamp_from", "stamp_of", "unreadable"]
 
 _BOM = "\ufeff"
 
@@ -158,13 +159,20 @@ def open_data(path: Path) -> BinaryIO:
     try:
         return path.open("rb")
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from None
+        raise unreadable(path, error) from None
 
 
 def stamp_of(path: Path) -> tuple[int, int]:
     """Size and time of a file: equal as long as nobody has written to it."""
     try:
-        stat = path.stat()
+        return stamp_from(path.stat())
     except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); check the path") from None
+        raise unreadable(path, error) from None
+
+
+def stamp_from(stat: os.stat_result) -> tuple[int, int]:
     return stat.st_size, stat.st_mtime_ns
+
+
+def unreadable(path: Path, error: OSError) -> DataError:
+    return DataError(f"{path}: cannot be read ({error.strerror}); check the path")

@@ -20,7 +20,7 @@ from pytest_elo._lines import line_at
 from pytest_elo._parse import refuse_deep
 from pytest_elo._text import safe_id
 from pytest_elo.errors import DataError
-from pytest_elo.tasks.csv_index import open_data, stamp_of
+from pytest_elo.tasks.csv_index import open_data, stamp_from, stamp_of, unreadable
 from pytest_elo.tasks.own_item import OwnItem, Shared, build_item, examples_of
 from pytest_elo.tasks.rubric import Rubric
 from pytest_elo.tasks.yaml_file import Entry
@@ -63,8 +63,8 @@ class OwnLines(Mapping[str, OwnItem]):
         try:
             line, stat = line_at(self.path, self.offsets[i])
         except OSError as error:
-            raise DataError(f"{self.path}: cannot be read ({error.strerror}); check the path") from None
-        if (stat.st_size, stat.st_mtime_ns) != self.stamp:
+            raise unreadable(self.path, error) from None
+        if stamp_from(stat) != self.stamp:
             raise DataError(f"{self.path}: changed while the run was using it; start the run again")
         return build_item(
             _entry(_decoded(line, self.path, self.lines[i]), self.path, self.lines[i]), i + 1, self.shared
